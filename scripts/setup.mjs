@@ -1,0 +1,52 @@
+// Makes a fresh clone ready: the packages of the lock file, and a Node that is new enough. Runs on Node 18 and later,
+// says what it does, and does nothing when nothing is missing.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const stamp = `${root}node_modules/.waymark-setup`
+// Tests and the command line run the TypeScript sources directly, which Node does from here on.
+const NEEDED = [22, 18]
+const ADDED_NODE = 'node@24'
+
+const wanted = createHash('sha256').update(readFileSync(`${root}package-lock.json`)).digest('hex')
+const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
+
+if (have !== wanted) {
+  say('Installing packages (once; about a minute) …')
+  npm(['ci', '--no-audit', '--no-fund', '--loglevel=error'])
+  writeFileSync(stamp, wanted)
+}
+if (!isNewEnough(versionOf('node'))) {
+  say(`This machine's Node is ${process.version}; adding ${ADDED_NODE} to node_modules …`)
+  npm(['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', ADDED_NODE])
+  if (!isNewEnough(versionOf('node'))) fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
+}
+
+// The `node` that npm's scripts will run: node_modules/.bin comes first on their PATH.
+function versionOf(command) {
+  const own = `${root}node_modules/.bin/${command}`
+  const { stdout } = spawnSync(existsSync(own) ? own : command, ['--version'], { encoding: 'utf8' })
+  return stdout ? stdout.trim() : ''
+}
+
+function isNewEnough(version) {
+  const [major = 0, minor = 0] = version.replace('v', '').split('.').map(Number)
+  return major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])
+}
+
+function npm(args) {
+  const { status } = spawnSync('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+  if (status !== 0) fail(`npm ${args[0]} failed.`)
+}
+
+function say(text) {
+  console.log(`waymark set-up: ${text}`)
+}
+
+function fail(text) {
+  console.error(`waymark set-up: ${text}`)
+  process.exit(1)
+}

@@ -1,0 +1,46 @@
+import { isTerminalKind } from '../protocol/frames.ts'
+import type { AppendRefusal } from './ledger.ts'
+import type { DraftText } from './seal.ts'
+
+/** A run as the ledger knows it. */
+export interface RunState {
+  /** The segment it writes to. */
+  segment: number
+  epoch: number
+  /** Frames written so far. */
+  frames: number
+  ended: boolean
+}
+
+export interface AppendAttempt {
+  runId: string | null
+  epoch: number | null
+  drafts: readonly DraftText[]
+}
+
+/** Whether these frames may go on to the conversation's head segment (L5, L8). Null means yes. */
+export function refuseAppend(
+  headSegment: number | null,
+  run: RunState | undefined,
+  attempt: AppendAttempt,
+): AppendRefusal | null {
+  if (headSegment === null) return 'conversation_not_found'
+  if (attempt.runId === null) return null
+  if (!run) return 'run_not_found'
+  if (run.epoch !== attempt.epoch) return 'lease_lost'
+  if (run.ended) return 'run_ended'
+  if (run.segment !== headSegment) return 'segment_cut'
+  return null
+}
+
+/** A terminal frame must be its run's last, and only runs have one (L5). Breaking that is a mistake in our code. */
+export function assertTerminalIsLast(attempt: AppendAttempt): void {
+  const terminal = attempt.drafts.findIndex((draft) => isTerminalKind(draft.kind))
+  if (terminal < 0) return
+  if (attempt.runId === null) throw new Error('a terminal frame needs a run')
+  if (terminal !== attempt.drafts.length - 1) throw new Error('a terminal frame must be the last of its run')
+}
+
+export function endsRun(attempt: AppendAttempt): boolean {
+  return isTerminalKind(attempt.drafts.at(-1)?.kind ?? '')
+}

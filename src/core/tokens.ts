@@ -1,0 +1,20 @@
+import type { Scope } from '../protocol/api.ts'
+
+/** Who is calling. Tokens are kept as hashes only; a browser's session is a token with an end. */
+export interface Token {
+  id: string
+  tenant: string
+  name: string
+  scopes: Scope[]
+  createdAt: string
+  expiresAt: string | null
+}
+
+export interface TokenStore {
+  find(hash: string): Promise<Token | null>
+  /** Stores the token; the same hash again replaces what it stood for. */
+  put(hash: string, token: Token): Promise<void>
+  list(): Promise<Token[]>
+  /** False when there is no such token. */
+  revoke(id: string): Promise<boolean>
+}

@@ -1,0 +1,138 @@
+import * as z from 'zod'
+
+/** What crosses the HTTP API besides frames. */
+
+export const DEFAULT_EVENTS_LIMIT = 500
+export const MAX_EVENTS_LIMIT = 1000
+export const MAX_LIST_LIMIT = 200
+export const MAX_BODY_BYTES = 8 * 1024 * 1024
+
+export const scopes = ['conversations:read', 'conversations:write', 'workspace:write', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+const limit = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback)
+
+const text = (most: number) =>
+  z
+    .string()
+    .max(most)
+    .refine((value) => !value.includes('\u0000'), 'must not contain NUL')
+const title = text(500)
+const workspaceId = text(200).regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'must be letters, digits, dots, - and _')
+const name = text(200)
+
+const settingsShape = {
+  agent_context: name.nullable().optional(),
+  conversation_context: name.nullable().optional(),
+  memory: z
+    .strictObject({
+      strategy: z.enum(['none', 'trim', 'summarize', 'compact']),
+      max_tokens: z.int().positive().optional(),
+    })
+    .nullable()
+    .optional(),
+}
+
+export const settingsSchema = z.object(settingsShape)
+export type Settings = z.infer<typeof settingsSchema>
+
+export const createConversationSchema = z
+  .strictObject({ title: title.optional(), workspace_id: workspaceId.optional(), ...settingsShape })
+  .meta({ id: 'CreateConversation' })
+export type CreateConversation = z.infer<typeof createConversationSchema>
+
+export const patchConversationSchema = z
+  .strictObject({ title: title.min(1).optional(), ...settingsShape })
+  .refine((patch) => Object.keys(patch).length > 0, 'must change something')
+  .meta({ id: 'PatchConversation' })
+export type PatchConversation = z.infer<typeof patchConversationSchema>
+
+export const conversationSchema = z
+  .object({
+    id: z.string(),
+    title: z.string().nullable(),
+    workspace_id: z.string().nullable(),
+    parent: z.object({ conversation_id: z.string(), event_number: z.int() }).nullable(),
+    head_event_number: z.int(),
+    active_session: z.string().nullable(),
+    last_approved_at: z.string().nullable(),
+    agent_context: z.string().nullable(),
+    conversation_context: z.string().nullable(),
+    memory: z.looseObject({ strategy: z.string() }).nullable(),
+    created_at: z.string(),
+    updated_at: z.string(),
+  })
+  .meta({ id: 'Conversation' })
+export type Conversation = z.infer<typeof conversationSchema>
+
+export const listConversationsQuery = z.object({
+  limit: limit(50, MAX_LIST_LIMIT),
+  cursor: z.string().optional(),
+  q: text(200).optional(),
+})
+
+export const conversationListSchema = z
+  .object({ items: z.array(conversationSchema), next_cursor: z.string().nullable() })
+  .meta({ id: 'ConversationList' })
+export type ConversationList = z.infer<typeof conversationListSchema>
+
+export const eventsQuery = z.object({
+  limit: limit(DEFAULT_EVENTS_LIMIT, MAX_EVENTS_LIMIT),
+  cursor: z.string().optional(),
+})
+
+export const eventsPageSchema = z
+  .object({
+    conversation_id: z.string(),
+    cut_after: z.int().nullable(),
+    items: z.array(z.looseObject({ event_id: z.int(), kind: z.string() })),
+    next_cursor: z.string().nullable(),
+    last_cursor: z.string().nullable(),
+    digest: z.string().nullable(),
+  })
+  .meta({ id: 'EventsPage' })
+export type EventsPage = z.infer<typeof eventsPageSchema>
+
+export const streamQuery = z.object({
+  cursor: z.string().optional(),
+  follow: z.enum(['true', 'false']).default('true'),
+})
+
+/** Sent as the SSE event `cut`: the reader's place is no longer on the line; drop what lies behind `cut_after`. */
+export const cutNoticeSchema = z.object({ cut_after: z.int().nonnegative() }).meta({ id: 'CutNotice' })
+
+export const messagesQuery = z.object({
+  limit: limit(100, MAX_EVENTS_LIMIT),
+  cursor: z.string().optional(),
+})
+
+export const messageSchema = z
+  .object({
+    message_id: z.string(),
+    role: z.enum(['user', 'assistant']),
+    content: z.string(),
+    event_number: z.int(),
+    conversation_id: z.string(),
+    checkpoint_id: z.string().nullable(),
+    run_id: z.string().nullable(),
+    created_at: z.string(),
+  })
+  .meta({ id: 'Message' })
+export type Message = z.infer<typeof messageSchema>
+
+export const messageListSchema = z
+  .object({ items: z.array(messageSchema), next_cursor: z.string().nullable() })
+  .meta({ id: 'MessageList' })
+export type MessageList = z.infer<typeof messageListSchema>
+
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    code: z.string(),
+    detail: z.string(),
+    errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Problem' })
+export type Problem = z.infer<typeof problemSchema>

@@ -1,0 +1,44 @@
+/** Every refusal Waymark gives. The codes are part of the API: they are added to, never renamed. */
+export const errorCodes = [
+  'invalid_request',
+  'invalid_json',
+  'invalid_utf8',
+  'bad_cursor',
+  'body_too_large',
+  'unsupported_media_type',
+  'unauthorized',
+  'missing_scope',
+  'foreign_host',
+  'foreign_origin',
+  'not_found',
+  'method_not_allowed',
+  'conversation_not_found',
+  'event_not_found',
+  'idempotency_key_reused',
+  'lease_lost',
+  'run_ended',
+  'run_not_found',
+  'segment_cut',
+  'segment_not_found',
+  'storage_failed',
+  'internal',
+] as const
+
+export type ErrorCode = (typeof errorCodes)[number]
+
+export interface ErrorDetail {
+  path: string
+  message: string
+}
+
+export class WaymarkError extends Error {
+  readonly code: ErrorCode
+  readonly details: ErrorDetail[]
+
+  constructor(code: ErrorCode, message: string, options: { details?: ErrorDetail[]; cause?: unknown } = {}) {
+    super(message, { cause: options.cause })
+    this.name = 'WaymarkError'
+    this.code = code
+    this.details = options.details ?? []
+  }
+}

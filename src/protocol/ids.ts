@@ -1,0 +1,42 @@
+import * as z from 'zod'
+
+/** Every id is `<prefix>_<26 characters>`: 48 bits of time, then 80 of chance, so ids sort by their time. */
+export const idPrefixes = ['conv', 'seg', 'run', 'msg', 'resp', 'tok'] as const
+export type IdPrefix = (typeof idPrefixes)[number]
+export type Id<P extends IdPrefix> = `${P}_${string}`
+
+export type ConversationId = Id<'conv'>
+export type SegmentId = Id<'seg'>
+export type RunId = Id<'run'>
+export type MessageId = Id<'msg'>
+export type TokenId = Id<'tok'>
+
+// Crockford's base 32: its characters are in ASCII order, so text order is number order.
+const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
+const TIME_CHARACTERS = 10
+const RANDOM_CHARACTERS = 16
+
+export function makeId<P extends IdPrefix>(prefix: P, milliseconds: number, random: Uint8Array): Id<P> {
+  let time = ''
+  for (let rest = milliseconds, i = 0; i < TIME_CHARACTERS; i++) {
+    time = ALPHABET.charAt(rest % 32) + time
+    rest = Math.floor(rest / 32)
+  }
+  let chance = ''
+  for (let i = 0; i < RANDOM_CHARACTERS; i++) chance += ALPHABET.charAt((random[i] ?? 0) & 31)
+  return `${prefix}_${time}${chance}`
+}
+
+export function newId<P extends IdPrefix>(prefix: P, milliseconds: number = Date.now()): Id<P> {
+  return makeId(prefix, milliseconds, globalThis.crypto.getRandomValues(new Uint8Array(RANDOM_CHARACTERS)))
+}
+
+const ID_BODY = '[0-9a-hjkmnp-tv-z]{26}'
+
+export function idSchema<P extends IdPrefix>(prefix: P) {
+  return z.templateLiteral([`${prefix}_`, z.string().regex(new RegExp(`^${ID_BODY}$`))])
+}
+
+export function isId<P extends IdPrefix>(prefix: P, text: string): text is Id<P> {
+  return new RegExp(`^${prefix}_${ID_BODY}$`).test(text)
+}

@@ -1,0 +1,5 @@
+export * from './api.ts'
+export * from './cursor.ts'
+export * from './errors.ts'
+export * from './frames.ts'
+export * from './ids.ts'

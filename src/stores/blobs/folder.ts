@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BlobStore } from '../../core/blobs.ts'
+
+/** Blobs as files, `ab/abcdef…`: written aside, synced and renamed, so that a file under its name is always whole. */
+export function createFolderBlobs(folder: string): BlobStore {
+  const folderOf = (key: string) => join(folder, key.slice(0, 2))
+  const pathOf = (key: string) => join(folderOf(key), key)
+
+  return {
+    async put(key, bytes) {
+      await mkdir(folderOf(key), { recursive: true })
+      if (!(await exists(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
+      // Also when it was there: whoever put it may not have come this far.
+      for (const changed of [folderOf(key), folder]) await syncFolder(changed)
+    },
+    async get(key) {
+      return await readFile(pathOf(key)).catch(nullIfMissing)
+    },
+    async delete(key) {
+      await rm(pathOf(key), { force: true })
+    },
+    async *keys() {
+      const folders = (await readdir(folder).catch(nullIfMissing)) ?? []
+      for (const name of folders.sort()) {
+        const files = await readdir(join(folder, name))
+        for (const file of files.sort()) if (!file.startsWith('.')) yield file
+      }
+    },
+  }
+}
+
+async function writeWhole(folder: string, key: string, bytes: Uint8Array): Promise<void> {
+  const aside = join(folder, `.${key}.${randomBytes(6).toString('hex')}`)
+  try {
+    await writeSynced(aside, bytes)
+    await rename(aside, join(folder, key))
+  } catch (error) {
+    await rm(aside, { force: true })
+    throw error
+  }
+}
+
+async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await open(path, 'wx')
+  try {
+    await file.writeFile(bytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(nullIfMissing)) !== null
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
+}

@@ -1,0 +1,25 @@
+import type { ReadArgument, ReadName, ReadResult, WriteName } from './sql/operations.ts'
+
+/** A database that runs scripts. */
+export interface Engine {
+  read<K extends ReadName>(name: K, argument: ReadArgument<K>): Promise<ReadResult<K>>
+  /**
+   * Runs the writes in one transaction and answers when they are durable. Groups are worked off in the order of the
+   * calls. A group that fails is tried again one write at a time, so that nobody's error is anybody else's.
+   */
+  write(group: readonly Write[]): Promise<Outcome[]>
+  /** How many groups may be handed over before the first is answered. */
+  groupsInFlight: number
+  /** Hears of conversations that another process changed; null means that any may have been. */
+  onForeignChange(listener: (conversationId: string | null) => void): void
+  close(): Promise<void>
+}
+
+export interface Write {
+  name: WriteName
+  argument: unknown
+  /** The conversation whose readers this concerns. */
+  conversationId: string | null
+}
+
+export type Outcome = { result: unknown } | { error: Error }

@@ -1,0 +1,160 @@
+import { isTerminalKind } from '../protocol/frames.ts'
+import type { Engine, Outcome, Write } from './engine.ts'
+import type { AppendOutcome, AppendRequest } from './sql/append.ts'
+import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
+
+/** A transaction takes no more than this, so that the first in it need not wait for all the others. */
+const MAX_GROUP_CHARACTERS = 4 * 1024 * 1024
+
+export interface GroupedWrites {
+  write<K extends WriteName>(
+    name: K,
+    argument: WriteArgument<K>,
+    conversationId: string | null,
+  ): Promise<WriteResult<K>>
+  append(request: AppendRequest): Promise<AppendOutcome>
+  /** Resolves when nothing is under way any more. */
+  idle(): Promise<void>
+}
+
+export interface CommittedGroup {
+  writes: number
+  frames: number
+  seconds: number
+}
+
+interface Pending extends Write {
+  characters: number
+  settle(outcome: Outcome): void
+}
+
+/** Appends of one run within a millisecond, sent as one: each caller gets its own part of the outcome. */
+interface PendingAppend extends Pending {
+  argument: AppendRequest
+  callers: { frames: number; resolve(outcome: AppendOutcome): void; reject(error: Error): void }[]
+}
+
+/** Group commit: what arrives while a transaction is under way goes into the next one together. */
+export function createGroupedWrites(deps: {
+  engine: Engine
+  onChanged: (conversationIds: ReadonlySet<string>) => void
+  onCommitted?: (group: CommittedGroup) => void
+}): GroupedWrites {
+  const { engine } = deps
+  const waiting: Pending[] = []
+  const underWay = new Set<Promise<void>>()
+  let starting = false
+  let joinable: PendingAppend | null = null
+
+  function enqueue(pending: Pending): void {
+    waiting.push(pending)
+    if (starting) return
+    starting = true
+    // What else this tick brings comes along.
+    queueMicrotask(start)
+  }
+
+  function start(): void {
+    starting = false
+    while (waiting.length > 0 && underWay.size < engine.groupsInFlight) {
+      joinable = null
+      const commit = commitGroup(waiting.splice(0, groupLength(waiting))).finally(() => {
+        underWay.delete(commit)
+        start()
+      })
+      underWay.add(commit)
+    }
+  }
+
+  async function commitGroup(group: readonly Pending[]): Promise<void> {
+    const started = performance.now()
+    const writes = group.map(({ name, argument, conversationId }) => ({ name, argument, conversationId }))
+    const outcomes = await engine
+      .write(writes)
+      .catch((error: unknown) => writes.map(() => ({ error: error as Error })))
+    const seconds = (performance.now() - started) / 1000
+    deps.onCommitted?.({ writes: group.length, frames: countFrames(group), seconds })
+    for (const [index, one] of group.entries()) {
+      one.settle(outcomes[index] ?? { error: new Error('the write has no outcome') })
+    }
+    deps.onChanged(new Set(group.flatMap((one) => one.conversationId ?? [])))
+  }
+
+  return {
+    write: (name, argument, conversationId) =>
+      new Promise((resolve, reject) => {
+        joinable = null
+        const settle = (outcome: Outcome) =>
+          'error' in outcome ? reject(outcome.error) : resolve(outcome.result as WriteResult<typeof name>)
+        enqueue({ name, argument, conversationId, characters: 0, settle })
+      }),
+    append: (request) =>
+      new Promise((resolve, reject) => {
+        const caller = { frames: request.drafts.length, resolve, reject }
+        if (joinable && mayJoin(joinable, request)) {
+          joinable.argument.drafts.push(...request.drafts)
+          joinable.characters += characters(request)
+          joinable.callers.push(caller)
+        } else {
+          joinable = pendingAppend(request, caller)
+          enqueue(joinable)
+        }
+      }),
+    async idle() {
+      while (underWay.size > 0 || waiting.length > 0) await Promise.race([...underWay, Promise.resolve()])
+    },
+  }
+}
+
+function pendingAppend(request: AppendRequest, caller: PendingAppend['callers'][number]): PendingAppend {
+  const callers = [caller]
+  return {
+    name: 'append',
+    argument: { ...request, drafts: [...request.drafts] },
+    conversationId: request.conversationId,
+    characters: characters(request),
+    callers,
+    settle(outcome) {
+      if ('error' in outcome) return callers.forEach((one) => one.reject(outcome.error))
+      const whole = outcome.result as AppendOutcome
+      let firstSeq = whole.ok ? whole.firstSeq : 0
+      for (const one of callers) {
+        one.resolve(whole.ok ? { ...whole, firstSeq, lastSeq: firstSeq + one.frames - 1 } : whole)
+        firstSeq += one.frames
+      }
+    },
+  }
+}
+
+/** Nothing joins behind a terminal frame: that append must be refused on its own (L5). */
+function mayJoin({ argument: last, characters }: PendingAppend, request: AppendRequest): boolean {
+  return (
+    last.conversationId === request.conversationId &&
+    last.runId === request.runId &&
+    last.epoch === request.epoch &&
+    last.timestamp === request.timestamp &&
+    last.tenant === request.tenant &&
+    characters < MAX_GROUP_CHARACTERS &&
+    !isTerminalKind(last.drafts.at(-1)?.kind ?? '')
+  )
+}
+
+function groupLength(waiting: readonly Pending[]): number {
+  let size = 0
+  const end = waiting.findIndex((one, index) => {
+    size += one.characters
+    return index > 0 && size > MAX_GROUP_CHARACTERS
+  })
+  return end < 0 ? waiting.length : end
+}
+
+function characters(request: AppendRequest): number {
+  return request.drafts.reduce((sum, draft) => sum + draft.text.length, 0)
+}
+
+function countFrames(group: readonly Pending[]): number {
+  return group.reduce(
+    (sum, one) => sum + (one.name === 'append' ? (one.argument as AppendRequest).drafts.length : 0),
+    0,
+  )
+}

@@ -1,0 +1,460 @@
+import { createHash } from 'node:crypto'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  delta,
+  final,
+  newConversation,
+  parsed,
+  readAll,
+  startRun,
+  TENANT,
+  userMessage,
+} from '../../test/support/frames.ts'
+import type { OpenStore, TestStore } from '../../test/support/stores.ts'
+import type { Ledger, Page } from '../core/ledger.ts'
+import { type FrameDraft, parseFrame } from '../protocol/frames.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+
+/** What every store of the ledger must do. */
+export function describeLedger(engineName: string, open: OpenStore): void {
+  describe(`the ledger on ${engineName}`, () => {
+    let store: TestStore
+    let ledger: Ledger
+
+    beforeEach(async () => {
+      store = await open()
+      ledger = store.ledger
+    })
+    afterEach(() => store.close())
+
+    const say = (conversationId: ConversationId, ...texts: string[]) =>
+      ledger.append({
+        tenant: TENANT,
+        conversationId,
+        run: null,
+        frames: texts.map((text) => userMessage(text)),
+      })
+    const page = (conversationId: ConversationId, cursor: Page['last'] | null = null, limit = 500) =>
+      ledger.page({ tenant: TENANT, conversationId, cursor, limit })
+    const contents = async (conversationId: ConversationId) =>
+      (await ledger.messages({ tenant: TENANT, conversationId, cursor: null, limit: 1000 })).items.map(
+        (message) => message.content,
+      )
+
+    it('[L2] numbers events 1, 2, 3 … along the line', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two')
+      await say(id, 'three')
+      expect(parsed(await readAll(ledger, id)).map((frame) => frame.event_id)).toEqual([1, 2, 3, 4])
+    })
+
+    it('[L2] keeps the order of calls that were not awaited', async () => {
+      const id = await newConversation(ledger)
+      const texts = Array.from({ length: 300 }, (_, index) => `message ${index}`)
+      const large = 'x'.repeat(1_200_000)
+      texts[100] = large
+      await Promise.all(texts.map((text) => say(id, text)))
+      expect(await contents(id)).toEqual(texts)
+    })
+
+    it('[L4] gives every reader the same bytes, and they are valid frames', async () => {
+      const id = await newConversation(ledger, { title: 'ünï — \u2028 "q" \\ 🙂' })
+      await say(id, 'NUL \u0000, lone \ud800, newline \n, emoji 🙂')
+      const once = await readAll(ledger, id, { limit: 1 })
+      expect(await readAll(await store.openAgain(), id)).toEqual(once)
+      for (const frame of parsed(once)) expect(parseFrame(frame)).toEqual(frame)
+      expect(await contents(id)).toEqual(['NUL \u0000, lone \ud800, newline \n, emoji 🙂'])
+    })
+
+    it('[L9] chains every digest over its predecessor, across forks', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const child = await forkAt(root, 3)
+      await say(child, 'four')
+      let digest: Buffer = Buffer.alloc(32)
+      for (const frame of await readAll(ledger, child)) {
+        digest = createHash('sha256').update(digest).update(frame).digest()
+      }
+      expect((await page(child)).digest).toBe(digest.toString('hex'))
+    })
+
+    async function forkAt(conversationId: ConversationId, after: number): Promise<ConversationId> {
+      const newConversationId = newId('conv')
+      await ledger.fork({
+        tenant: TENANT,
+        conversationId,
+        after,
+        newConversationId,
+        newSegmentId: newId('seg'),
+      })
+      return newConversationId
+    }
+
+    const cutAt = (conversationId: ConversationId, after: number) =>
+      ledger.cut({
+        tenant: TENANT,
+        conversationId,
+        after,
+        newSegmentId: newId('seg'),
+        messageId: 'msg_gone',
+        by: 'a test',
+      })
+
+    it('[L2] a fork goes on counting behind its parent, and neither sees what the other adds', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const child = await forkAt(root, 3)
+      await say(child, 'four in the child')
+      await say(root, 'four in the root')
+      expect(await contents(child)).toEqual(['one', 'two', 'four in the child'])
+      expect(await contents(root)).toEqual(['one', 'two', 'three', 'four in the root'])
+      const kinds = parsed(await readAll(ledger, child)).map((frame) => [frame.event_id, frame.kind])
+      expect(kinds.slice(3)).toEqual([
+        [4, 'conversation.forked'],
+        [5, 'message.user'],
+      ])
+    })
+
+    it('forks of forks reach the root at any depth', async () => {
+      let id = await newConversation(ledger)
+      await say(id, 'from the root')
+      for (let depth = 0; depth < 30; depth++) {
+        const { head_event_number } = await ledger.conversation(TENANT, id)
+        id = await forkAt(id, head_event_number)
+      }
+      await say(id, 'from the leaf')
+      expect(await contents(id)).toEqual(['from the root', 'from the leaf'])
+      expect(await ledger.line(TENANT, id)).toHaveLength(31)
+    })
+
+    it('forks at an event that the parent inherited', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two')
+      const child = await forkAt(root, 3)
+      const grandchild = await forkAt(child, 2)
+      expect(await contents(grandchild)).toEqual(['one'])
+      await expect(forkAt(root, 99)).rejects.toMatchObject({ code: 'event_not_found' })
+    })
+
+    it('a cut takes the rest off the line, and moving the head back undoes it', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const [before] = await ledger.line(TENANT, id)
+      await cutAt(id, 2)
+      await say(id, 'another two')
+      expect(await contents(id)).toEqual(['one', 'another two'])
+      await ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: before?.segmentId ?? 'seg_' })
+      expect(await contents(id)).toEqual(['one', 'two', 'three'])
+      await say(id, 'four')
+      expect(await contents(id)).toEqual(['one', 'two', 'three', 'four'])
+    })
+
+    it("a parent's cut leaves its forks as they were", async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const child = await forkAt(root, 4)
+      const before = await readAll(ledger, child)
+      await cutAt(root, 1)
+      await say(root, 'something else')
+      expect(await readAll(ledger, child)).toEqual(before)
+    })
+
+    it('[L7] a cursor finds the rest from every event', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const child = await forkAt(id, 3)
+      await say(child, 'four', 'five')
+      const all = await readAll(ledger, child)
+      for (let start = 0; start < all.length; start++) {
+        const cursor = start === 0 ? null : (await page(child, null, start)).last
+        expect(await readAll(ledger, child, { cursor, limit: 2 })).toEqual(all.slice(start))
+      }
+    })
+
+    it('[L7] tells a reader whose segment was cut away where to cut, and goes on', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const { last } = await page(id)
+      await cutAt(id, 2)
+      await say(id, 'another two')
+      const next = await page(id, last)
+      expect(next.cutAfter).toBe(2)
+      expect(parsed(next.frames).map((frame) => frame.kind)).toEqual([
+        'conversation.truncated',
+        'message.user',
+      ])
+      expect((await page(id, next.last)).cutAfter).toBeNull()
+    })
+
+    it('[L7] tells a reader of a segment that an undone cut left behind the same', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two')
+      const [before] = await ledger.line(TENANT, id)
+      await cutAt(id, 2)
+      const { last } = await page(id)
+      await ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: before?.segmentId ?? 'seg_' })
+      const next = await page(id, last)
+      expect([next.cutAfter, next.frames.length]).toEqual([2, 1])
+    })
+
+    it('[L7] refuses cursors of other families and places that never were', async () => {
+      const id = await newConversation(ledger)
+      const other = await newConversation(ledger)
+      const { last } = await page(other)
+      await expect(page(id, last)).rejects.toMatchObject({ code: 'bad_cursor' })
+      await expect(page(other, { ...last, seq: 2 })).rejects.toMatchObject({ code: 'bad_cursor' })
+      await expect(page(id, { segmentId: newId('seg'), seq: 1 })).rejects.toMatchObject({
+        code: 'bad_cursor',
+      })
+    })
+
+    it('[L7] a follower gets what is there and then each commit, on another process too', async () => {
+      const id = await newConversation(ledger)
+      const stop = new AbortController()
+      const seen: string[] = []
+      const query = { tenant: TENANT, conversationId: id, cursor: null, limit: 100 }
+      const following = (async () => {
+        for await (const next of ledger.follow(query, stop.signal)) {
+          seen.push(...next.frames)
+          if (seen.length === 4) stop.abort()
+        }
+      })()
+      await say(id, 'one')
+      const writer = engineName === 'Postgres' ? await store.openAgain() : ledger
+      await writer.append({ tenant: TENANT, conversationId: id, run: null, frames: [userMessage('two')] })
+      await writer.append({ tenant: TENANT, conversationId: id, run: null, frames: [userMessage('three')] })
+      await following
+      expect(seen).toEqual(await readAll(ledger, id))
+    })
+
+    it('[L5] a run ends with its one terminal frame', async () => {
+      const id = await newConversation(ledger)
+      const run = await startRun(ledger, id)
+      const append = (...frames: FrameDraft[]) =>
+        ledger.append({ tenant: TENANT, conversationId: id, run, frames })
+      await append(delta('hel'), delta('lo'))
+      expect(await append(final('hello'))).toMatchObject({ ok: true })
+      expect(await append(delta('more'))).toEqual({ ok: false, refusal: 'run_ended' })
+      const frames = parsed(await readAll(ledger, id)).slice(1)
+      expect(frames.map((frame) => [frame.stream_id, frame.sequence_number])).toEqual([
+        [run.runId, 1],
+        [run.runId, 2],
+        [run.runId, 3],
+      ])
+      await expect(append(final('twice'), delta('x'))).rejects.toMatchObject({ code: 'storage_failed' })
+    })
+
+    it('[L5] refuses what comes behind a terminal frame in the same moment', async () => {
+      const id = await newConversation(ledger)
+      const run = await startRun(ledger, id)
+      const append = (frame: FrameDraft) =>
+        ledger.append({ tenant: TENANT, conversationId: id, run, frames: [frame] })
+      const [, , late] = await Promise.all([append(delta('a')), append(final('a')), append(delta('b'))])
+      expect(late).toEqual({ ok: false, refusal: 'run_ended' })
+    })
+
+    it('[L8] a worker that lost its lease can not write', async () => {
+      const id = await newConversation(ledger)
+      const run = await startRun(ledger, id)
+      const taken = await ledger.takeRun(TENANT, run.runId)
+      const append = (hold: typeof run) =>
+        ledger.append({ tenant: TENANT, conversationId: id, run: hold, frames: [delta('x')] })
+      expect(await append(run)).toEqual({ ok: false, refusal: 'lease_lost' })
+      expect(await append(taken)).toMatchObject({ ok: true })
+      expect(await readAll(ledger, id)).toHaveLength(2)
+    })
+
+    it('[L8] a run can not write to a line that was cut, or for another conversation', async () => {
+      const id = await newConversation(ledger)
+      const other = await newConversation(ledger)
+      const run = await startRun(ledger, id)
+      await cutAt(id, 1)
+      const append = (conversationId: ConversationId) =>
+        ledger.append({ tenant: TENANT, conversationId, run, frames: [delta('x')] })
+      expect(await append(id)).toEqual({ ok: false, refusal: 'segment_cut' })
+      expect(await append(other)).toEqual({ ok: false, refusal: 'run_not_found' })
+    })
+
+    it('[L11] nothing of one tenant can be seen or changed by another', async () => {
+      const id = await newConversation(ledger, { tenant: 'a', title: 'secret' })
+      const missing = { code: 'conversation_not_found' }
+      const query = { tenant: 'b', conversationId: id, cursor: null, limit: 10 }
+      await expect(ledger.page(query)).rejects.toMatchObject(missing)
+      await expect(ledger.messages(query)).rejects.toMatchObject(missing)
+      await expect(ledger.conversation('b', id)).rejects.toMatchObject(missing)
+      await expect(ledger.line('b', id)).rejects.toMatchObject(missing)
+      await expect(ledger.branches('b', id)).rejects.toMatchObject(missing)
+      await expect(ledger.remove('b', id, 'x')).rejects.toMatchObject(missing)
+      await expect(
+        ledger.openRun({ tenant: 'b', conversationId: id, runId: newId('run') }),
+      ).rejects.toMatchObject(missing)
+      const refused = await ledger.append({
+        tenant: 'b',
+        conversationId: id,
+        run: null,
+        frames: [userMessage('x')],
+      })
+      expect(refused).toEqual({ ok: false, refusal: 'conversation_not_found' })
+      expect(
+        (await ledger.conversations({ tenant: 'b', limit: 10, after: null, search: null })).items,
+      ).toEqual([])
+      const own = await newConversation(ledger, { tenant: 'b' })
+      const foreign = (await ledger.page({ ...query, tenant: 'a' })).last
+      await expect(ledger.page({ ...query, conversationId: own, cursor: foreign })).rejects.toMatchObject({
+        code: 'bad_cursor',
+      })
+    })
+
+    it('[L4] large frames go to the blob store and come back to the byte', async () => {
+      const id = await newConversation(ledger)
+      const content = `${'äöü🙂 '.repeat(200_000)}end`
+      await say(id, 'small', content, 'small again')
+      const keys: string[] = []
+      for await (const key of store.blobs.keys()) keys.push(key)
+      expect(keys).toHaveLength(1)
+      const frames = await readAll(ledger, id)
+      expect(parsed(frames)[2]).toMatchObject({ content })
+      let digest: Buffer = Buffer.alloc(32)
+      for (const frame of frames) digest = createHash('sha256').update(digest).update(frame).digest()
+      expect((await page(id, (await page(id, null, 3)).last)).digest).toBe(digest.toString('hex'))
+      expect(await contents(id)).toEqual(['small', content, 'small again'])
+    })
+
+    it('[L4] a blob that is damaged or missing is an error, never another frame', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'x'.repeat(1_500_000))
+      const [key = ''] = await Array.fromAsync(store.blobs.keys())
+      const whole = await store.blobs.get(key)
+      await store.blobs.delete(key)
+      await expect(page(id)).rejects.toMatchObject({ code: 'storage_failed' })
+      await store.blobs.put(key, Buffer.from('something else'))
+      await expect(page(id)).rejects.toMatchObject({ code: 'storage_failed' })
+      await store.blobs.delete(key)
+      await store.blobs.put(key, whole ?? Buffer.alloc(0))
+      expect(await readAll(ledger, id)).toHaveLength(2)
+    })
+
+    it('a page stops at its size, and the next goes on', async () => {
+      const id = await newConversation(ledger)
+      const texts = Array.from({ length: 12 }, (_, index) => String(index).repeat(300_000))
+      for (const text of texts) await say(id, text)
+      const first = await page(id, null, 100)
+      expect(first.frames.length).toBeLessThan(6)
+      expect(first.atEnd).toBe(false)
+      expect(await readAll(ledger, id, { limit: 100 })).toHaveLength(13)
+    })
+
+    it('a write that fails fails alone, and the others of its moment are kept', async () => {
+      const id = await newConversation(ledger)
+      const twice = { tenant: TENANT, conversationId: id, runId: newId('run') }
+      await ledger.openRun(twice)
+      const outcomes = await Promise.allSettled([say(id, 'one'), ledger.openRun(twice), say(id, 'two')])
+      expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(await contents(id)).toEqual(['one', 'two'])
+    })
+
+    it('the same Idempotency-Key makes one conversation, however often and however fast it is sent', async () => {
+      const create = (fingerprint: string) =>
+        ledger.create({
+          tenant: TENANT,
+          conversationId: newId('conv'),
+          segmentId: newId('seg'),
+          workspaceId: null,
+          settings: {},
+          frame: { kind: 'conversation.created', title: 'once' },
+          idempotency: { key: 'k', fingerprint },
+        })
+      const results = await Promise.all([create('a'), create('a'), create('a')])
+      expect(new Set(results.map((result) => result.conversation.id)).size).toBe(1)
+      expect(results.map((result) => result.repeated)).toEqual([false, true, true])
+      await expect(create('b')).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+      expect(
+        (await ledger.conversations({ tenant: TENANT, limit: 9, after: null, search: null })).items,
+      ).toHaveLength(1)
+    })
+
+    it('lists what changed last first, page by page', async () => {
+      const ids: ConversationId[] = []
+      for (let index = 0; index < 7; index++) ids.push(await newConversation(ledger, { title: `c${index}` }))
+      await say(ids[2] as ConversationId, 'hello')
+      const listed: (string | null)[] = []
+      let after = null
+      do {
+        const next = await ledger.conversations({ tenant: TENANT, limit: 3, after, search: null })
+        listed.push(...next.items.map((item) => item.title))
+        after = next.next
+      } while (after)
+      expect(listed[0]).toBe('c2')
+      expect([...listed].sort()).toEqual(['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'])
+    })
+
+    it('finds conversations by title and by what was said, on their line as it is now', async () => {
+      const search = async (text: string) =>
+        (await ledger.conversations({ tenant: TENANT, limit: 10, after: null, search: text })).items.map(
+          (item) => item.id,
+        )
+      const a = await newConversation(ledger, { title: 'Größe of 100% Things' })
+      const b = await newConversation(ledger)
+      await say(b, 'nothing', 'Needle in a haystack')
+      expect(await search('GRÖSSE')).toEqual([])
+      expect(await search('größe')).toEqual([a])
+      expect(await search('100%')).toEqual([a])
+      expect(await search('1_0')).toEqual([])
+      expect(await search('needle')).toEqual([b])
+      const child = await forkAt(b, 3)
+      expect(new Set(await search('needle'))).toEqual(new Set([b, child]))
+      await cutAt(b, 2)
+      expect(await search('needle')).toEqual([child])
+    })
+
+    it('the title is the last one on the line', async () => {
+      const id = await newConversation(ledger, { title: 'first' })
+      await ledger.append({
+        tenant: TENANT,
+        conversationId: id,
+        run: null,
+        frames: [{ kind: 'conversation.retitled', title: 'second' }],
+      })
+      const title = async (which: ConversationId) => (await ledger.conversation(TENANT, which)).title
+      expect(await title(id)).toBe('second')
+      expect(await title(await forkAt(id, 1))).toBe('first')
+      await cutAt(id, 1)
+      expect(await title(id)).toBe('first')
+    })
+
+    it('lists the branches of a conversation, and describes a fork by its parent', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one')
+      const child = await forkAt(root, 2)
+      const gone = await forkAt(root, 1)
+      await ledger.remove(TENANT, gone, 'a test')
+      expect(await ledger.branches(TENANT, root)).toMatchObject([
+        { conversationId: child, fromEventNumber: 2 },
+      ])
+      expect(await ledger.conversation(TENANT, child)).toMatchObject({
+        parent: { conversation_id: root, event_number: 2 },
+        head_event_number: 3,
+      })
+    })
+
+    it('a deleted conversation is gone for every call, and its forks keep their history', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one')
+      const child = await forkAt(root, 2)
+      await ledger.remove(TENANT, root, 'a test')
+      await expect(page(root)).rejects.toMatchObject({ code: 'conversation_not_found' })
+      await expect(ledger.remove(TENANT, root, 'x')).rejects.toMatchObject({ code: 'conversation_not_found' })
+      expect(await contents(child)).toEqual(['one'])
+    })
+
+    it('settings are merged and kept', async () => {
+      const id = await newConversation(ledger)
+      await ledger.updateSettings(TENANT, id, { agent_context: 'a', memory: { strategy: 'trim' } })
+      await ledger.updateSettings(TENANT, id, { agent_context: null })
+      expect(await ledger.conversation(TENANT, id)).toMatchObject({
+        agent_context: null,
+        memory: { strategy: 'trim' },
+      })
+    })
+  })
+}

@@ -1,0 +1,194 @@
+import type { BlobStore } from '../core/blobs.ts'
+import { type Clock, timestamp } from '../core/clock.ts'
+import type { AppendCommand, AppendResult, Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
+import type { Message } from '../protocol/api.ts'
+import { formatCursor } from '../protocol/cursor.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import type { Frame } from '../protocol/frames.ts'
+import type { Engine } from './engine.ts'
+import { type CommittedGroup, createGroupedWrites } from './grouped-writes.ts'
+import { asText, isLarge, spill, unspill } from './spill.ts'
+import type { StoredMessage } from './sql/messages.ts'
+import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
+import type { Refusal } from './sql/refusal.ts'
+import { createWakeUps } from './wake-ups.ts'
+
+/** A page holds no more than this, however many events it was asked for, but one at least. */
+const MAX_PAGE_BYTES = 1024 * 1024
+
+export interface LedgerDependencies {
+  engine: Engine
+  blobs: BlobStore
+  clock: Clock
+  onCommitted?: (group: CommittedGroup) => void
+}
+
+export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDependencies): Ledger {
+  const wakeUps = createWakeUps()
+  const spilling = new Map<string, Promise<unknown>>()
+  const shared = new Map<string, Promise<Page>>()
+  const writes = createGroupedWrites({
+    engine,
+    onCommitted,
+    onChanged: (ids) => {
+      for (const id of ids) changed(id)
+    },
+  })
+  engine.onForeignChange(changed)
+
+  function changed(conversationId: string | null): void {
+    shared.clear()
+    wakeUps.wake(conversationId)
+  }
+
+  async function write<K extends WriteName>(
+    name: K,
+    argument: WriteArgument<K>,
+    conversationId: string | null = null,
+  ) {
+    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId)))
+  }
+
+  async function append(command: AppendCommand): Promise<AppendResult> {
+    const { conversationId } = command
+    let drafts = command.frames.map(asText)
+    const before = spilling.get(conversationId)
+    if (before || drafts.some(isLarge)) {
+      // What comes behind a large frame waits for it, so that the order of calls is the order of events.
+      const ready = Promise.all(drafts.map((draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
+      const turn = Promise.allSettled([before, ready])
+      spilling.set(conversationId, turn)
+      await turn
+      if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
+      drafts = await stored(ready)
+    }
+    return stored(
+      writes.append({
+        tenant: command.tenant,
+        conversationId,
+        runId: command.run?.runId ?? null,
+        epoch: command.run?.epoch ?? null,
+        timestamp: timestamp(clock.now()),
+        drafts,
+      }),
+    )
+  }
+
+  async function page(query: PageQuery): Promise<Page> {
+    const found = accepted(await engine.read('page', { ...query, maxBytes: MAX_PAGE_BYTES }))
+    const { frames, blobs: spilled, digest, ...rest } = found
+    for (const { index, blob } of spilled) frames[index] = await unspill(blobs, frames[index] ?? '', blob)
+    return { ...rest, frames, digest: Buffer.from(digest).toString('hex') }
+  }
+
+  /** Readers that wait at the same place read once: a hundred of them cost one query a commit. */
+  function sharedPage(query: PageQuery): Promise<Page> {
+    const place = query.cursor ? formatCursor(query.cursor) : ''
+    const key = `${query.tenant} ${query.conversationId} ${place} ${query.limit}`
+    let reading = shared.get(key)
+    if (!reading) {
+      reading = page(query).finally(() => {
+        if (shared.get(key) === reading) shared.delete(key)
+      })
+      shared.set(key, reading)
+    }
+    return reading
+  }
+
+  async function* follow(query: PageQuery, signal: AbortSignal): AsyncGenerator<Page> {
+    const watch = wakeUps.watch(query.conversationId)
+    let cursor = query.cursor
+    try {
+      while (!signal.aborted) {
+        const next = await sharedPage({ ...query, cursor })
+        cursor = next.last
+        if (next.frames.length > 0 || next.cutAfter !== null) yield next
+        if (next.atEnd) await watch.next(signal)
+      }
+    } finally {
+      watch.close()
+    }
+  }
+
+  async function messages(query: PageQuery): Promise<MessagesPage> {
+    const found = accepted(await engine.read('messages', query))
+    const items: Message[] = []
+    for (const row of found.items) items.push(await asMessage(row))
+    const last = found.items.at(-1)
+    return { items, next: found.more && last ? { segmentId: last.segmentId, seq: last.seq } : null }
+  }
+
+  async function asMessage(row: StoredMessage): Promise<Message> {
+    const text = row.blob === null ? row.frame : await unspill(blobs, row.frame, row.blob)
+    const frame = JSON.parse(text) as Frame<'message.user' | 'final'>
+    return {
+      message_id: row.messageId,
+      role: row.role,
+      content: frame.kind === 'final' ? (frame.final.response_text ?? '') : frame.content,
+      event_number: row.seq,
+      conversation_id: row.conversationId,
+      checkpoint_id: row.checkpointId,
+      run_id: row.runId,
+      created_at: row.createdAt,
+    }
+  }
+
+  return {
+    append,
+    page,
+    follow,
+    messages,
+    create: (command) =>
+      write('createConversation', { ...command, now: clock.now() }, command.conversationId),
+    async fork(command) {
+      await write('fork', { ...command, now: clock.now() }, command.newConversationId)
+    },
+    async cut(command) {
+      await write('cut', { ...command, now: clock.now() }, command.conversationId)
+    },
+    async moveHead(command) {
+      await write('moveHead', command, command.conversationId)
+    },
+    async updateSettings(tenant, id, settings) {
+      await write('updateSettings', { tenant, id, settings }, id)
+    },
+    async remove(tenant, id, by) {
+      await write('removeConversation', { tenant, id, by, now: clock.now() }, id)
+    },
+    openRun: (command) => write('openRun', command),
+    takeRun: (tenant, runId) => write('takeRun', { tenant, runId }),
+    line: async (tenant, id) => accepted(await engine.read('line', { tenant, id })),
+    conversation: async (tenant, id) => accepted(await engine.read('readConversation', { tenant, id })),
+    async conversations(query) {
+      const { items, more } = await engine.read('listConversations', query)
+      const last = items.at(-1)
+      return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
+    },
+    branches: async (tenant, id) => accepted(await engine.read('branches', { tenant, id })),
+    async ping() {
+      await engine.read('segmentsAfter', { after: 0, limit: 1 })
+    },
+    async close() {
+      await writes.idle()
+      await engine.close()
+    },
+  }
+}
+
+function accepted<T>(result: T): Exclude<T, Refusal> {
+  if (isRefusal(result)) throw new WaymarkError(result.refused, result.why)
+  return result as Exclude<T, Refusal>
+}
+
+function isRefusal(result: unknown): result is Refusal {
+  return typeof result === 'object' && result !== null && 'refused' in result
+}
+
+/** A write that the store could not do is an error of its own, and says so to whoever waits (L3). */
+async function stored<T>(writing: Promise<T>): Promise<T> {
+  try {
+    return await writing
+  } catch (cause) {
+    throw new WaymarkError('storage_failed', `The write failed: ${(cause as Error).message}`, { cause })
+  }
+}

@@ -1,0 +1,109 @@
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import type { Engine, Outcome, Write } from '../engine.ts'
+import { postgres } from '../sql/dialect.ts'
+import { asCalls, asOutcomes } from '../sql/group.ts'
+import { migrate } from '../sql/migrate.ts'
+import { type ReadResult, reads, scriptOf, writes } from '../sql/operations.ts'
+import { createListener } from './listener.ts'
+import { runScript } from './run-script.ts'
+
+const CHANNEL = 'waymark_changed'
+const POOL_SIZE = 10
+const MAX_ATTEMPTS = 3
+
+export async function openPostgres(url: string): Promise<Engine> {
+  const pool = new pg.Pool({ connectionString: url, max: POOL_SIZE, types: numericBigints })
+  // An idle connection that breaks is replaced at its next use, where the error shows.
+  pool.on('error', () => {})
+  try {
+    await prepare(pool)
+  } catch (error) {
+    await pool.end()
+    throw error
+  }
+  const listener = await createListener({ url, channel: CHANNEL })
+
+  async function transact<T>(begin: string, body: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await pool.connect()
+    let broken: Error | undefined
+    try {
+      await client.query(begin)
+      const result = await body(client)
+      await client.query('commit')
+      return result
+    } catch (error) {
+      await client.query('rollback').catch((reason: unknown) => {
+        broken = reason as Error
+      })
+      throw error
+    } finally {
+      client.release(broken)
+    }
+  }
+
+  async function write(group: readonly Write[]): Promise<Outcome[]> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await transact('begin', (client) => runGroup(client, group))
+      } catch (error) {
+        if (attempt < MAX_ATTEMPTS && isContention(error)) continue
+        if (group.length === 1) return [{ error: error as Error }]
+        const outcomes: Outcome[] = []
+        for (const one of group) outcomes.push(...(await write([one])))
+        return outcomes
+      }
+    }
+  }
+
+  return {
+    read: (name, argument) =>
+      transact('begin isolation level repeatable read read only', (client) =>
+        runScript(client, scriptOf(reads, postgres, { name, argument })),
+      ) as Promise<ReadResult<typeof name>>,
+    write,
+    // Two transactions at once could overtake each other.
+    groupsInFlight: 1,
+    onForeignChange: (tell) => listener.onNotice(tell),
+    async close() {
+      await listener.close()
+      await pool.end()
+    },
+  }
+}
+
+async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise<Outcome[]> {
+  // A server set to acknowledge early would show what it may still lose (L3).
+  await client.query('set local synchronous_commit = on')
+  const calls = asCalls(group)
+  const results: unknown[] = []
+  for (const call of calls) results.push(await runScript(client, scriptOf(writes, postgres, call)))
+  const changed = [...new Set(group.flatMap((one) => one.conversationId ?? []))]
+  if (changed.length > 0) {
+    await client.query('select pg_notify($1, id) from unnest($2::text[]) as id', [CHANNEL, changed])
+  }
+  return asOutcomes(calls, results)
+}
+
+/** Another process was faster; the same transaction sees its work at the next attempt. */
+function isContention(error: unknown): boolean {
+  const UNIQUE_VIOLATION = '23505'
+  const SERIALIZATION_FAILURE = '40001'
+  const DEADLOCK_DETECTED = '40P01'
+  const { code } = error as { code?: string }
+  return [UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED].includes(code ?? '')
+}
+
+async function prepare(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ server_encoding: string }>('show server_encoding')
+  if (rows[0]?.server_encoding !== 'UTF8') throw new Error('the database must be encoded in UTF8')
+  await migrate(new Kysely({ dialect: new PostgresDialect({ pool }) }), 'postgres')
+}
+
+const BIGINT_OID = 20
+
+/** Numbers here are counts and sequence numbers, all within the safe integers. */
+const numericBigints: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === BIGINT_OID ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
+}

@@ -1,0 +1,41 @@
+import { timestamp } from '../../core/clock.ts'
+import type { Settings } from '../../protocol/api.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { findHead } from './line.ts'
+import { noConversation, type Refusable } from './refusal.ts'
+import { all, first, type Script } from './script.ts'
+
+export function* updateSettings(
+  dialect: Dialect,
+  command: { tenant: string; id: ConversationId; settings: Settings },
+): Script<Refusable<{ done: true }>> {
+  const head = yield* findHead(dialect, command.tenant, command.id, 'change')
+  if (!head) return noConversation
+  const row = yield* first(
+    dialect.db.selectFrom('conversations').select('settings').where('id', '=', command.id),
+  )
+  const settings = { ...JSON.parse(row?.settings ?? '{}'), ...command.settings }
+  yield* all(
+    dialect.db
+      .updateTable('conversations')
+      .set({ settings: JSON.stringify(settings) })
+      .where('id', '=', command.id),
+  )
+  return { done: true }
+}
+
+export function* removeConversation(
+  dialect: Dialect,
+  command: { tenant: string; id: ConversationId; by: string; now: number },
+): Script<Refusable<{ done: true }>> {
+  const head = yield* findHead(dialect, command.tenant, command.id, 'change')
+  if (!head) return noConversation
+  yield* all(
+    dialect.db
+      .updateTable('conversations')
+      .set({ deleted_at: timestamp(command.now), deleted_by: command.by })
+      .where('id', '=', command.id),
+  )
+  return { done: true }
+}

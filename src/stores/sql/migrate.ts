@@ -1,0 +1,43 @@
+import { type Kysely, sql } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import { ledgerTables } from './migrations/0001-ledger.ts'
+
+/** Numbered, forward-only; a fresh database takes the same path as an old one. */
+const migrations: Record<string, readonly string[]> = {
+  '0001-ledger': ledgerTables,
+}
+
+const words = {
+  sqlite: { text: 'text', int: 'integer', bytes: 'blob', serial: 'integer primary key autoincrement' },
+  // Text in "C" order: ids and times compare by their bytes, whatever the database's locale.
+  postgres: {
+    text: 'text collate "C"',
+    int: 'bigint',
+    bytes: 'bytea',
+    serial: 'bigint generated always as identity primary key',
+  },
+} as const
+
+export async function migrate(db: Kysely<unknown>, engine: keyof typeof words): Promise<void> {
+  const provider = { getMigrations: async () => mapValues(migrations, (ddl) => asMigration(ddl, engine)) }
+  const { error } = await new Migrator({ db, provider }).migrateToLatest()
+  if (error) throw new Error('could not bring the database to this version', { cause: error })
+}
+
+function asMigration(ddl: readonly string[], engine: keyof typeof words): Migration {
+  return {
+    async up(db) {
+      for (const statement of ddl) await sql.raw(inWordsOf(engine, statement)).execute(db)
+    },
+  }
+}
+
+function inWordsOf(engine: keyof typeof words, statement: string): string {
+  return statement.replace(/\{(text|int|bytes|serial)\}/g, (_, word: keyof (typeof words)['sqlite']) => {
+    return words[engine][word]
+  })
+}
+
+function mapValues<A, B>(record: Record<string, A>, map: (value: A) => B): Record<string, B> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]))
+}

@@ -1,0 +1,70 @@
+import { append } from './append.ts'
+import { removeConversation, updateSettings } from './change-conversation.ts'
+import { createConversation } from './create-conversation.ts'
+import type { Dialect } from './dialect.ts'
+import { cut, fork, moveHead } from './fork-and-cut.ts'
+import { branches, line, messages } from './messages.ts'
+import { page } from './page.ts'
+import { listConversations, readConversation } from './read-conversations.ts'
+import { openRun, takeRun } from './runs.ts'
+import type { Script } from './script.ts'
+import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
+import { dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
+
+/** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
+
+// biome-ignore lint/suspicious/noExplicitAny: each operation has its own argument; callers see the exact type.
+type AnyOperation = (dialect: Dialect, argument: any) => Script<unknown>
+
+export const reads = {
+  page,
+  line,
+  messages,
+  branches,
+  readConversation,
+  listConversations,
+  findToken,
+  listTokens,
+  segmentsAfter,
+  eventsAfter,
+  projections,
+} satisfies Record<string, AnyOperation>
+
+export const writes = {
+  append,
+  createConversation,
+  fork,
+  cut,
+  moveHead,
+  updateSettings,
+  removeConversation,
+  openRun,
+  takeRun,
+  putToken,
+  revokeToken,
+  dropProjections,
+  project,
+} satisfies Record<string, AnyOperation>
+
+type Operations = { [name: string]: AnyOperation }
+type Argument<T extends AnyOperation> = Parameters<T>[1]
+type Result<T extends AnyOperation> = ReturnType<T> extends Script<infer R> ? R : never
+
+export type ReadName = keyof typeof reads
+export type ReadArgument<K extends ReadName> = Argument<(typeof reads)[K]>
+export type ReadResult<K extends ReadName> = Result<(typeof reads)[K]>
+
+export type WriteName = keyof typeof writes
+export type WriteArgument<K extends WriteName> = Argument<(typeof writes)[K]>
+export type WriteResult<K extends WriteName> = Result<(typeof writes)[K]>
+
+export interface Call {
+  name: string
+  argument: unknown
+}
+
+export function scriptOf(operations: Operations, dialect: Dialect, call: Call): Script<unknown> {
+  const operation = operations[call.name]
+  if (!operation) throw new Error(`no such operation: ${call.name}`)
+  return operation(dialect, call.argument)
+}

@@ -1,0 +1,14 @@
+import type { ErrorCode } from '../../protocol/errors.ts'
+
+/** What a script answers when it won't: decided before anything is written. */
+export interface Refusal {
+  refused: ErrorCode
+  why: string
+}
+
+export type Refusable<T> = T | Refusal
+
+export const noConversation = {
+  refused: 'conversation_not_found',
+  why: 'There is no such conversation.',
+} as const satisfies Refusal

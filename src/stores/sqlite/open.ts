@@ -1,0 +1,85 @@
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { Engine, Outcome, Write } from '../engine.ts'
+import type { Call, ReadResult } from '../sql/operations.ts'
+import type { ThreadData, ThreadReply } from './thread.ts'
+
+export async function openSqlite(path: string): Promise<Engine> {
+  await mkdir(dirname(path), { recursive: true })
+  const writer = await startThread({ path, role: 'writer' })
+  const reader = await startThread({ path, role: 'reader' })
+  return {
+    async read(name, argument) {
+      const [outcome] = await reader.send({ read: { name, argument } })
+      if (!outcome || 'error' in outcome) throw outcome?.error ?? new Error('the read has no outcome')
+      return outcome.result as ReadResult<typeof name>
+    },
+    write: (group) => writer.send({ write: group }),
+    // While the thread commits one group, the next is on its way to it.
+    groupsInFlight: 2,
+    // One process serves a SQLite file: everybody else talks to it.
+    onForeignChange() {},
+    async close() {
+      await reader.close()
+      await writer.close()
+    },
+  }
+}
+
+interface Thread {
+  send(work: Work): Promise<Outcome[]>
+  close(): Promise<void>
+}
+
+type Work = { read: Call } | { write: readonly Write[] }
+
+interface Waiter {
+  resolve(outcomes: Outcome[]): void
+  reject(error: Error): void
+}
+
+async function startThread(data: ThreadData): Promise<Thread> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+  const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), { workerData: data })
+  const waiters = new Map<number, Waiter>()
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+  let failure: Error | null = null
+  let lastId = 0
+
+  function fail(error: Error): void {
+    failure ??= error
+    for (const waiter of waiters.values()) waiter.reject(failure)
+    waiters.clear()
+  }
+
+  function answerTo(id: number): Promise<Outcome[]> {
+    return new Promise((resolve, reject) => {
+      if (failure) return reject(failure)
+      waiters.set(id, { resolve, reject })
+    })
+  }
+
+  worker.on('message', (reply: ThreadReply) => {
+    const waiter = waiters.get(reply.id)
+    waiters.delete(reply.id)
+    waiter?.resolve(reply.outcomes)
+  })
+  worker.on('error', (error) => fail(new Error('the SQLite thread failed', { cause: error })))
+  worker.on('exit', () => fail(new Error('the SQLite thread has ended')))
+
+  // Its own word that it is ready.
+  await answerTo(0)
+  return {
+    send(work) {
+      const id = ++lastId
+      const answer = answerTo(id)
+      if (!failure) worker.postMessage({ id, ...work })
+      return answer
+    },
+    async close() {
+      worker.postMessage('close')
+      await exited
+    },
+  }
+}

@@ -1,0 +1,92 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import Database from 'better-sqlite3'
+import { Kysely, SqliteDialect } from 'kysely'
+import type { Outcome, Write } from '../engine.ts'
+import { sqlite } from '../sql/dialect.ts'
+import { asCalls, asOutcomes } from '../sql/group.ts'
+import { migrate } from '../sql/migrate.ts'
+import { type Call, reads, scriptOf, writes } from '../sql/operations.ts'
+import { createRunScript } from './run-script.ts'
+
+/**
+ * A thread that owns one connection, so that neither an fsync nor a long read stops the event loop. The writer's is the
+ * only connection that writes; the reader's sees what is committed and waits for nobody (WAL).
+ */
+export interface ThreadData {
+  path: string
+  role: 'writer' | 'reader'
+}
+
+export type ThreadRequest = { id: number } & ({ read: Call } | { write: readonly Write[] })
+
+export interface ThreadReply {
+  id: number
+  outcomes: Outcome[]
+}
+
+const BUSY_TIMEOUT_MS = 10_000
+
+const { path, role } = workerData as ThreadData
+const port = parentPort
+if (!port) throw new Error('this file runs as a thread')
+
+const database = new Database(path, { readonly: role === 'reader', timeout: BUSY_TIMEOUT_MS })
+if (role === 'writer') {
+  database.pragma('journal_mode = WAL')
+  // A checkpoint every 80 MB instead of every 4 MB: it is the checkpoints that make single commits slow.
+  database.pragma('wal_autocheckpoint = 20000')
+  await migrate(new Kysely({ dialect: new SqliteDialect({ database }) }), 'sqlite')
+}
+// Set last: in WAL the driver falls back to NORMAL, which can lose commits when the machine fails.
+database.pragma('synchronous = FULL')
+
+const runScript = createRunScript(database)
+const begin = { read: database.prepare('begin'), write: database.prepare('begin immediate') }
+const commit = database.prepare('commit')
+const rollback = database.prepare('rollback')
+
+function transact<T>(kind: keyof typeof begin, body: () => T): T {
+  begin[kind].run()
+  try {
+    const result = body()
+    commit.run()
+    return result
+  } catch (error) {
+    // A full disk ends the transaction by itself.
+    if (database.inTransaction) rollback.run()
+    throw error
+  }
+}
+
+function read(call: Call): Outcome {
+  return attempt(() => transact('read', () => runScript(scriptOf(reads, sqlite, call))))
+}
+
+function write(group: readonly Write[]): Outcome[] {
+  const calls = asCalls(group)
+  const outcome = attempt(() =>
+    transact('write', () => calls.map((call) => runScript(scriptOf(writes, sqlite, call)))),
+  )
+  if ('result' in outcome) return asOutcomes(calls, outcome.result)
+  return group.length === 1 ? [outcome] : group.flatMap((one) => write([one]))
+}
+
+function attempt<T>(body: () => T): { result: T } | { error: Error } {
+  try {
+    return { result: body() }
+  } catch (error) {
+    return { error: error as Error }
+  }
+}
+
+port.on('message', (request: ThreadRequest | 'close') => {
+  if (request === 'close') {
+    database.close()
+    port.close()
+    return
+  }
+  const outcomes = 'read' in request ? [read(request.read)] : write(request.write)
+  port.postMessage({ id: request.id, outcomes } satisfies ThreadReply)
+})
+
+port.postMessage({ id: 0, outcomes: [] } satisfies ThreadReply)

