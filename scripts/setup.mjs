@@ -11,18 +11,27 @@ const stamp = `${root}node_modules/.waymark-setup`
 const NEEDED = [22, 18]
 const ADDED_NODE = 'node@24'
 
-const wanted = createHash('sha256').update(readFileSync(`${root}package-lock.json`)).digest('hex')
+const wanted = createHash('sha256')
+  .update(readFileSync(`${root}package-lock.json`))
+  .digest('hex')
 const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
 
 if (have !== wanted) {
-  say('Installing packages (once; about a minute) …')
-  npm(['ci', '--no-audit', '--no-fund', '--loglevel=error'])
+  say('Installing packages (once; about half a minute) …')
+  install()
   writeFileSync(stamp, wanted)
 }
 if (!isNewEnough(versionOf('node'))) {
   say(`This machine's Node is ${process.version}; adding ${ADDED_NODE} to node_modules …`)
-  npm(['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', ADDED_NODE])
-  if (!isNewEnough(versionOf('node'))) fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
+  install(ADDED_NODE)
+  if (!isNewEnough(versionOf('node')))
+    fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
+}
+
+// Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.
+// `--no-save` installs what the lock file says and leaves it as it is.
+function install(...packages) {
+  npm(['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', ...packages])
 }
 
 // The `node` that npm's scripts will run: node_modules/.bin comes first on their PATH.

@@ -18,7 +18,8 @@ export interface Ledger {
   cut(command: CutCommand): Promise<void>
   /** Back to an earlier segment of the conversation: undoes a cut. */
   moveHead(command: MoveHeadCommand): Promise<void>
-  updateSettings(tenant: string, id: ConversationId, settings: Settings): Promise<void>
+  /** Merges the settings and, if there is one, appends the new title. */
+  change(tenant: string, id: ConversationId, change: ConversationChange): Promise<void>
   remove(tenant: string, id: ConversationId, by: string): Promise<void>
 
   /** Starts a run on the conversation's head and returns its first epoch. */
@@ -27,7 +28,10 @@ export interface Ledger {
   takeRun(tenant: string, runId: RunId): Promise<RunHold>
 
   page(query: PageQuery): Promise<Page>
-  /** Pages from the cursor to the head, then each new one as it is committed, until the signal aborts. */
+  /**
+   * Pages from the cursor to the head, then each new one as it is committed, until the signal aborts. The first comes
+   * at once, empty if need be.
+   */
   follow(query: PageQuery, signal: AbortSignal): AsyncIterable<Page>
   line(tenant: string, id: ConversationId): Promise<LinePart[]>
   conversation(tenant: string, id: ConversationId): Promise<Conversation>
@@ -59,6 +63,11 @@ export interface CreateResult {
   conversation: Conversation
   /** True when the same request had been answered before, and this is that answer. */
   repeated: boolean
+}
+
+export interface ConversationChange {
+  settings: Settings
+  title?: string
 }
 
 export interface RunHold {

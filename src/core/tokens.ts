@@ -12,7 +12,7 @@ export interface Token {
 
 export interface TokenStore {
   find(hash: string): Promise<Token | null>
-  /** Stores the token; the same hash again replaces what it stood for. */
+  /** Stores the token; one with the same hash or id is replaced. */
   put(hash: string, token: Token): Promise<void>
   list(): Promise<Token[]>
   /** False when there is no such token. */

@@ -11,7 +11,6 @@ export const errorCodes = [
   'foreign_host',
   'foreign_origin',
   'not_found',
-  'method_not_allowed',
   'conversation_not_found',
   'event_not_found',
   'idempotency_key_reused',

@@ -449,8 +449,8 @@ export function describeLedger(engineName: string, open: OpenStore): void {
 
     it('settings are merged and kept', async () => {
       const id = await newConversation(ledger)
-      await ledger.updateSettings(TENANT, id, { agent_context: 'a', memory: { strategy: 'trim' } })
-      await ledger.updateSettings(TENANT, id, { agent_context: null })
+      await ledger.change(TENANT, id, { settings: { agent_context: 'a', memory: { strategy: 'trim' } } })
+      await ledger.change(TENANT, id, { settings: { agent_context: null } })
       expect(await ledger.conversation(TENANT, id)).toMatchObject({
         agent_context: null,
         memory: { strategy: 'trim' },

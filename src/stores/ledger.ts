@@ -99,10 +99,10 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     const watch = wakeUps.watch(query.conversationId)
     let cursor = query.cursor
     try {
-      while (!signal.aborted) {
+      for (let isFirst = true; !signal.aborted; isFirst = false) {
         const next = await sharedPage({ ...query, cursor })
         cursor = next.last
-        if (next.frames.length > 0 || next.cutAfter !== null) yield next
+        if (isFirst || next.frames.length > 0 || next.cutAfter !== null) yield next
         if (next.atEnd) await watch.next(signal)
       }
     } finally {
@@ -149,8 +149,8 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     async moveHead(command) {
       await write('moveHead', command, command.conversationId)
     },
-    async updateSettings(tenant, id, settings) {
-      await write('updateSettings', { tenant, id, settings }, id)
+    async change(tenant, id, change) {
+      await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
     },
     async remove(tenant, id, by) {
       await write('removeConversation', { tenant, id, by, now: clock.now() }, id)
@@ -166,7 +166,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     },
     branches: async (tenant, id) => accepted(await engine.read('branches', { tenant, id })),
     async ping() {
-      await engine.read('segmentsAfter', { after: 0, limit: 1 })
+      await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },
     async close() {
       await writes.idle()

@@ -1,14 +1,15 @@
 import { timestamp } from '../../core/clock.ts'
-import type { Settings } from '../../protocol/api.ts'
+import type { ConversationChange } from '../../core/ledger.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
+import { appendOutsideRuns } from './segments.ts'
 
-export function* updateSettings(
+export function* changeConversation(
   dialect: Dialect,
-  command: { tenant: string; id: ConversationId; settings: Settings },
+  command: { tenant: string; id: ConversationId; now: number } & ConversationChange,
 ): Script<Refusable<{ done: true }>> {
   const head = yield* findHead(dialect, command.tenant, command.id, 'change')
   if (!head) return noConversation
@@ -22,6 +23,11 @@ export function* updateSettings(
       .set({ settings: JSON.stringify(settings) })
       .where('id', '=', command.id),
   )
+  if (command.title !== undefined) {
+    yield* appendOutsideRuns(dialect, command, command.id, [
+      { kind: 'conversation.retitled', title: command.title },
+    ])
+  }
   return { done: true }
 }
 

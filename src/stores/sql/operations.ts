@@ -1,5 +1,5 @@
 import { append } from './append.ts'
-import { removeConversation, updateSettings } from './change-conversation.ts'
+import { changeConversation, removeConversation } from './change-conversation.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { cut, fork, moveHead } from './fork-and-cut.ts'
@@ -36,7 +36,7 @@ export const writes = {
   fork,
   cut,
   moveHead,
-  updateSettings,
+  changeConversation,
   removeConversation,
   openRun,
   takeRun,

@@ -11,7 +11,7 @@ export function* findToken({ db }: Dialect, hash: string): Script<Token | null> 
 
 export function* putToken({ db }: Dialect, command: { hash: string; token: Token }): Script<void> {
   const { hash, token } = command
-  yield* all(db.deleteFrom('tokens').where('hash', '=', hash))
+  yield* all(db.deleteFrom('tokens').where((eb) => eb.or([eb('hash', '=', hash), eb('id', '=', token.id)])))
   yield* all(
     db.insertInto('tokens').values({
       hash,
@@ -25,7 +25,7 @@ export function* putToken({ db }: Dialect, command: { hash: string; token: Token
   )
 }
 
-export function* listTokens({ db }: Dialect): Script<Token[]> {
+export function* listTokens({ db }: Dialect, _all: null): Script<Token[]> {
   const rows = yield* all(db.selectFrom('tokens').selectAll().orderBy('created_at').orderBy('id'))
   return rows.map(asToken)
 }

@@ -1,4 +1,5 @@
 import { type ProjectionRows, projectionTables } from '../../core/projection.ts'
+import type { ProjectionStep, SegmentRecord } from '../../core/upkeep.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import type { Schema } from './schema.ts'
@@ -6,24 +7,10 @@ import { all, first, insertAll, type Script } from './script.ts'
 
 /** What verifying and rebuilding need to see: the store as it is, across tenants, deleted conversations included. */
 
-export interface StoredSegment {
-  segment: number
-  segmentId: string
-  conversationId: string
-  parent: number | null
-  cut: number
-  seq: number
-  bytes: number
-  digest: Uint8Array
-  projectedSeq: number
-  /** The digest and byte count that its first event is chained to. */
-  parentDigest: Uint8Array | null
-}
-
 export function* segmentsAfter(
   { db }: Dialect,
-  query: { after: number; limit: number },
-): Script<StoredSegment[]> {
+  query: { after: number; limit: number; onlyUnprojected: boolean },
+): Script<SegmentRecord[]> {
   return yield* all(
     db
       .selectFrom('segments as s')
@@ -44,6 +31,7 @@ export function* segmentsAfter(
         'e.digest as parentDigest',
       ])
       .where('s.no', '>', query.after)
+      .$if(query.onlyUnprojected, (eb) => eb.whereRef('t.projected_seq', '<', 't.seq'))
       .orderBy('s.no')
       .limit(query.limit),
   )
@@ -65,7 +53,7 @@ export function* eventsAfter(
 }
 
 /** Forgets all projections; `project` brings them back segment by segment, also while appends go on. */
-export function* dropProjections(dialect: Dialect): Script<void> {
+export function* dropProjections(dialect: Dialect, _all: null): Script<void> {
   const { db } = dialect
   yield* lockConversations(dialect, 'all')
   for (const table of projectionTables) yield* all(db.deleteFrom(table))
@@ -77,10 +65,7 @@ export function* dropProjections(dialect: Dialect): Script<void> {
 }
 
 /** Stores projected rows of one segment, unless somebody else has gone further meanwhile. */
-export function* project(
-  dialect: Dialect,
-  command: { conversationId: string; segment: number; from: number; to: number; rows: ProjectionRows },
-): Script<{ projectedSeq: number }> {
+export function* project(dialect: Dialect, command: ProjectionStep): Script<{ projectedSeq: number }> {
   const { db } = dialect
   yield* lockConversations(dialect, [command.conversationId])
   const tip = yield* first(
@@ -93,7 +78,7 @@ export function* project(
 }
 
 /** Every projected row, in a fixed order: what a rebuild must bring back. */
-export function* projections({ db }: Dialect): Script<ProjectionRows> {
+export function* projections({ db }: Dialect, _all: null): Script<ProjectionRows> {
   return {
     messages: yield* all(db.selectFrom('messages').selectAll().orderBy('segment').orderBy('seq')),
     titles: yield* all(db.selectFrom('titles').selectAll().orderBy('segment').orderBy('seq')),

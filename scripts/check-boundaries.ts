@@ -1,0 +1,78 @@
+// Which folder may import which: ARCHITECTURE.md's table, enforced. Run by `npm run check`.
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+const mayImport: Record<string, readonly string[]> = {
+  protocol: [],
+  replay: ['protocol'],
+  core: ['protocol'],
+  stores: ['core', 'protocol'],
+  workers: ['core', 'protocol'],
+  http: ['core', 'protocol'],
+  client: ['protocol', 'replay'],
+  cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts'],
+  'config.ts': [],
+  'data-dir.ts': [],
+}
+
+/** What is put together from everything, and the commands that need it because they run without a server. */
+const composers = new Set(['main.ts'])
+const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts'])
+
+/** What also runs in a browser must not need Node. */
+const browserSafe = new Set(['protocol', 'replay', 'client'])
+
+const problems: string[] = []
+for (const file of sourceFiles(join(root, 'src'))) check(file)
+
+if (problems.length > 0) {
+  console.error(problems.join('\n'))
+  process.exit(1)
+}
+console.log('boundaries: every import is allowed')
+
+function check(file: string): void {
+  const from = partOf(file)
+  if (composers.has(from)) return
+  const allowed = mayImport[from]
+  if (!allowed) return void problems.push(`${shown(file)}: ${from} is not in the table of folders`)
+  for (const target of importsOf(file)) {
+    if (target.startsWith('.')) checkOwn(file, from, allowed, partOf(join(dirname(file), target)))
+    else if (browserSafe.has(from) && target.startsWith('node:')) {
+      problems.push(`${shown(file)}: ${from} runs in browsers and may not import ${target}`)
+    }
+  }
+}
+
+function checkOwn(file: string, from: string, allowed: readonly string[], to: string): void {
+  if (to === from || allowed.includes(to)) return
+  if (from === 'cli' && to === 'main.ts' && cliWithMain.has(file.split('/').at(-1) ?? '')) return
+  problems.push(`${shown(file)}: ${from} may not import ${to}`)
+}
+
+/** The folder below src, or the file itself when it lies directly there. */
+function partOf(file: string): string {
+  return relative(join(root, 'src'), file).split('/')[0] ?? ''
+}
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(file, 'utf8')
+  const found = text.matchAll(
+    /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]/g,
+  )
+  return [...found].map((match) => match[1] ?? match[2] ?? '')
+}
+
+function sourceFiles(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !/\.(test|contract)\.ts$/.test(path))
+}
+
+function shown(file: string): string {
+  return relative(root, file)
+}

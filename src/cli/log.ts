@@ -1,0 +1,48 @@
+import type { Command } from 'commander'
+import type { Client } from '../client/index.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { createTranscriptPrinter } from './print-transcript.ts'
+
+interface LogFlags extends Record<string, unknown> {
+  json?: boolean
+  follow?: boolean
+}
+
+export function logCommand(): Command {
+  return commandWith('log', ['project', 'dataDir', 'url'])
+    .description('Show what was said and done in a conversation')
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('-f, --follow', 'go on as more happens, until Ctrl-C')
+    .option('--json', 'print the frames as they are stored, one a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark log
+  waymark log conv_01m7ge5wdas4rvsp14pjg3nkaf --follow
+  waymark log --json | jq .kind`,
+    )
+    .action(async (conversation: string | undefined, flags: LogFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const stop = new AbortController()
+      process.once('SIGINT', () => stop.abort())
+      const options = { follow: flags.follow ?? false, signal: stop.signal }
+      await (flags.json ? printFrames(client, id, options) : printTranscript(client, id, options))
+    })
+}
+
+type Following = { follow: boolean; signal: AbortSignal }
+
+async function printFrames(client: Client, id: string, options: Following): Promise<void> {
+  for await (const items of client.stream(id, options)) {
+    for (const item of items) if (item.type === 'frame') process.stdout.write(`${item.text}\n`)
+  }
+}
+
+async function printTranscript(client: Client, id: string, options: Following): Promise<void> {
+  const printer = createTranscriptPrinter((text) => process.stdout.write(text))
+  for await (const transcript of client.transcript(id, options)) printer.show(transcript)
+  printer.end()
+}

@@ -1,0 +1,18 @@
+import { Command, Option } from 'commander'
+import { type Config, readConfig, settings } from '../config.ts'
+
+type SettingName = keyof typeof settings
+
+/** A command with the flags of these settings; what the table says of them is their help. */
+export function commandWith(name: string, names: readonly SettingName[]): Command {
+  const command = new Command(name)
+  for (const setting of names) {
+    const { flag, about, variable } = settings[setting]
+    if (flag) command.addOption(new Option(flag, `${about} (${variable})`))
+  }
+  return command
+}
+
+export function configOf(flags: Record<string, unknown>): Config {
+  return readConfig(flags)
+}

@@ -1,0 +1,35 @@
+/** A mistake of the person's, or a state they can mend: said in one line. */
+export class CommandError extends Error {}
+
+const isTerminal = () => process.stderr.isTTY === true
+
+/** Progress on standard error, on one line that renews itself; nothing when nobody is looking. */
+export function showProgress(text: string): void {
+  if (isTerminal()) process.stderr.write(`\r\u001b[K${text}`)
+}
+
+export function endProgress(): void {
+  if (isTerminal()) process.stderr.write('\r\u001b[K')
+}
+
+export function dim(text: string): string {
+  return styled('2', text)
+}
+
+export function bold(text: string): string {
+  return styled('1', text)
+}
+
+function styled(code: string, text: string): string {
+  return process.stdout.isTTY ? `\u001b[${code}m${text}\u001b[0m` : text
+}
+
+/** Model output may hold anything; on a terminal its control characters must not act. */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
+}
+
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
+}

@@ -1,0 +1,32 @@
+import type { Command } from 'commander'
+import { openStore, rebuildProjections } from '../main.ts'
+import { commandWith, configOf } from './options.ts'
+import { count, endProgress, showProgress } from './output.ts'
+
+export function rebuildCommand(): Command {
+  return commandWith('rebuild', ['project', 'dataDir', 'databaseUrl'])
+    .description('Drop the read models and make them again from the ledger')
+    .addHelpText(
+      'after',
+      `
+Works with or without a running server. If it is stopped half-way, the next start carries on.
+
+Examples:
+  waymark rebuild
+  waymark rebuild --project ../shop`,
+    )
+    .action(rebuild)
+}
+
+async function rebuild(flags: Record<string, unknown>): Promise<void> {
+  const store = await openStore(configOf(flags))
+  try {
+    const events = await rebuildProjections(store.upkeep, (soFar) =>
+      showProgress(`${count(soFar, 'event')} …`),
+    )
+    endProgress()
+    console.log(`rebuilt from ${count(events, 'event')}`)
+  } finally {
+    await store.close()
+  }
+}

@@ -1,0 +1,53 @@
+import type { Command } from 'commander'
+import { readServerNote } from '../data-dir.ts'
+import { startServer } from '../main.ts'
+import { commandWith, configOf } from './options.ts'
+import { bold, CommandError, dim } from './output.ts'
+
+export function serveCommand(): Command {
+  return commandWith('serve', [
+    'project',
+    'port',
+    'host',
+    'allowedHosts',
+    'dataDir',
+    'databaseUrl',
+    'logLevel',
+  ])
+    .description('Serve the project in this folder')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark serve
+  waymark serve --project ../shop --port 5000
+  waymark serve --database-url postgres://localhost/waymark`,
+    )
+    .action(serve)
+}
+
+async function serve(flags: Record<string, unknown>): Promise<void> {
+  const config = configOf(flags)
+  const running = await readServerNote(config.dataDir)
+  if (running && !config.databaseUrl) {
+    throw new CommandError(
+      `a server for this project is already running at ${running.url} (process ${running.pid})`,
+    )
+  }
+  const server = await startServer(config)
+  console.log(`${bold('Waymark')} serves ${config.project}
+
+  Open     ${server.loginUrl}
+           ${dim('(signs one browser in, once)')}
+  API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.dataDir}/token`})`)}
+  Stop     Ctrl-C`)
+  await stopSignal()
+  console.log('Stopping …')
+  await server.close()
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve())
+  })
+}

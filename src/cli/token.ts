@@ -1,0 +1,92 @@
+import { Command } from 'commander'
+import { issueToken, openStore, type Store } from '../main.ts'
+import { type Scope, scopes } from '../protocol/api.ts'
+import { commandWith, configOf } from './options.ts'
+import { CommandError } from './output.ts'
+
+export function tokenCommand(): Command {
+  return new Command('token')
+    .description('Make, list and revoke tokens')
+    .addCommand(createCommand())
+    .addCommand(listCommand())
+    .addCommand(revokeCommand())
+}
+
+const STORE_FLAGS = ['project', 'dataDir', 'databaseUrl'] as const
+
+function createCommand(): Command {
+  return commandWith('create', STORE_FLAGS)
+    .description('Make a token and print it, once')
+    .argument('<name>', 'what it is for')
+    .option('--tenant <tenant>', 'whose conversations it opens', 'default')
+    .option('--scopes <scopes>', `separated by commas: ${scopes.join(', ')}`, 'conversations:read')
+    .option('--days <days>', 'how long it is valid; default: until it is revoked')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark token create dashboard
+  waymark token create ci --tenant acme --scopes conversations:read,conversations:write --days 90`,
+    )
+    .action((name: string, flags: Record<string, string>) =>
+      withStore(flags, async ({ tokens }) => {
+        const secret = await issueToken(tokens, {
+          name,
+          tenant: flags.tenant ?? 'default',
+          scopes: parseScopes(flags.scopes ?? ''),
+          days: flags.days === undefined ? null : parseDays(flags.days),
+        })
+        console.log(secret)
+      }),
+    )
+}
+
+function listCommand(): Command {
+  return commandWith('list', STORE_FLAGS)
+    .description('List the tokens; the secrets themselves are kept nowhere')
+    .action((flags: Record<string, string>) =>
+      withStore(flags, async ({ tokens }) => {
+        for (const token of await tokens.list()) {
+          const until = token.expiresAt === null ? '' : `  until ${token.expiresAt}`
+          console.log(`${token.id}  ${token.tenant}  ${token.name}  ${token.scopes.join(',')}${until}`)
+        }
+      }),
+    )
+}
+
+function revokeCommand(): Command {
+  return commandWith('revoke', STORE_FLAGS)
+    .description('End a token at once')
+    .argument('<id>', 'as `waymark token list` shows it')
+    .action((id: string, flags: Record<string, string>) =>
+      withStore(flags, async ({ tokens }) => {
+        if (!(await tokens.revoke(id))) throw new CommandError(`there is no token ${id}`)
+        console.log(`revoked ${id}`)
+      }),
+    )
+}
+
+async function withStore(
+  flags: Record<string, unknown>,
+  use: (store: Store) => Promise<void>,
+): Promise<void> {
+  const store = await openStore(configOf(flags))
+  try {
+    await use(store)
+  } finally {
+    await store.close()
+  }
+}
+
+function parseScopes(text: string): Scope[] {
+  const names = text.split(',').map((name) => name.trim())
+  const unknown = names.filter((name) => !(scopes as readonly string[]).includes(name))
+  if (unknown.length > 0) throw new CommandError(`no such scope: ${unknown.join(', ')}`)
+  return names as Scope[]
+}
+
+function parseDays(text: string): number {
+  const days = Number(text)
+  if (!(days > 0)) throw new CommandError('--days takes a number greater than 0')
+  return days
+}

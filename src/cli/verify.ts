@@ -1,0 +1,39 @@
+import type { Command } from 'commander'
+import { openStore, verifyLedger } from '../main.ts'
+import { commandWith, configOf } from './options.ts'
+import { count, endProgress, showProgress } from './output.ts'
+
+export function verifyCommand(): Command {
+  return commandWith('verify', ['project', 'dataDir', 'databaseUrl'])
+    .description('Recompute every digest of the ledger and check what it promises')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Works with or without a running server. Ends with 1 if anything is wrong.
+
+Examples:
+  waymark verify
+  waymark verify --project ../shop --json`,
+    )
+    .action(verify)
+}
+
+async function verify(flags: Record<string, unknown>): Promise<void> {
+  const store = await openStore(configOf(flags))
+  try {
+    const result = await verifyLedger(store.upkeep, (soFar) =>
+      showProgress(`${count(soFar.segments, 'segment')}, ${count(soFar.events, 'event')} …`),
+    )
+    endProgress()
+    if (result.flaws.length > 0) process.exitCode = 1
+    if (flags.json) return console.log(JSON.stringify(result))
+    for (const { conversationId, segmentId, seq, flaw } of result.flaws) {
+      console.log(`${conversationId} ${segmentId} event ${seq}: ${flaw}`)
+    }
+    const verdict = result.flaws.length === 0 ? 'clean' : count(result.flaws.length, 'flaw')
+    console.log(`${count(result.segments, 'segment')}, ${count(result.events, 'event')}: ${verdict}`)
+  } finally {
+    await store.close()
+  }
+}

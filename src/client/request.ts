@@ -1,0 +1,65 @@
+import type { Problem } from '../protocol/api.ts'
+
+export interface ClientOptions {
+  /** Where the server is, such as http://127.0.0.1:4747. In the page it serves: ''. */
+  url: string
+  /** The token; a page that is signed in needs none. */
+  token?: string
+  fetch?: typeof fetch
+}
+
+/** An answer that is an error, with the server's stable code. */
+export class RequestError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly problem: Problem | null
+
+  constructor(status: number, problem: Problem | null) {
+    const details = problem?.errors?.map((error) => `${error.path}: ${error.message}`).join('; ')
+    super(problem ? `${problem.detail}${details ? ` (${details})` : ''}` : `The server answered ${status}.`)
+    this.name = 'RequestError'
+    this.status = status
+    this.code = problem?.code ?? 'unknown'
+    this.problem = problem
+  }
+}
+
+export interface RequestOptions {
+  method?: string
+  query?: Record<string, string | number | undefined>
+  body?: unknown
+  headers?: Record<string, string>
+  signal?: AbortSignal
+}
+
+/** The answer, if it is a good one. */
+export async function request(
+  options: ClientOptions,
+  path: string,
+  init: RequestOptions = {},
+): Promise<Response> {
+  const response = await (options.fetch ?? fetch)(`${options.url}/api/v1${path}${queryText(init.query)}`, {
+    method: init.method ?? 'GET',
+    headers: {
+      ...(options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` }),
+      ...(init.body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...init.headers,
+    },
+    ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
+    ...(init.signal ? { signal: init.signal } : {}),
+  })
+  if (!response.ok) throw new RequestError(response.status, await problemOf(response))
+  return response
+}
+
+async function problemOf(response: Response): Promise<Problem | null> {
+  if (!response.headers.get('content-type')?.startsWith('application/problem+json')) return null
+  return (await response.json()) as Problem
+}
+
+function queryText(query: RequestOptions['query'] = {}): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)]],
+  )
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
+}

@@ -1,0 +1,92 @@
+import { cutNoticeSchema, type Problem } from '../protocol/api.ts'
+import type { AnyFrame } from '../protocol/frames.ts'
+import { readEventStream } from './event-stream.ts'
+import { type ClientOptions, RequestError, request } from './request.ts'
+
+export interface StreamOptions {
+  /** Where to go on; the beginning if there is none. */
+  cursor?: string
+  /** False ends the stream at the head. Default: true. */
+  follow?: boolean
+  signal?: AbortSignal
+  onState?: (state: StreamState) => void
+  /** The first wait before connecting again; it doubles up to 10 s. */
+  firstWaitMs?: number
+}
+
+export type StreamState = 'connecting' | 'connected' | 'waiting'
+
+export type StreamItem =
+  | { type: 'frame'; cursor: string; frame: AnyFrame; text: string }
+  /** What was seen behind this event is no longer on the line. */
+  | { type: 'cut'; after: number }
+
+const LONGEST_WAIT_MS = 10_000
+/** Statuses that may pass by themselves; all others won't. */
+const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
+
+/**
+ * The frames from the cursor on, in the lots they arrive in. A connection that breaks is made again, with backoff, from
+ * the last frame that was handed out: no frame is missing, none comes twice (L7).
+ */
+export async function* streamLedger(
+  client: ClientOptions,
+  conversationId: string,
+  options: StreamOptions = {},
+): AsyncGenerator<StreamItem[]> {
+  const { signal, follow = true, onState = () => {} } = options
+  let cursor = options.cursor
+  let failures = 0
+  while (!signal?.aborted) {
+    try {
+      onState('connecting')
+      const response = await request(client, `/conversations/${conversationId}/ledger/stream`, {
+        query: { cursor, follow: String(follow) },
+        ...(signal ? { signal } : {}),
+      })
+      onState('connected')
+      for await (const events of readEventStream(response)) {
+        const items = events.flatMap(asItem)
+        failures = 0
+        const last = items.findLast((item) => item.type === 'frame')
+        if (items.length > 0) yield items
+        if (last?.type === 'frame') cursor = last.cursor
+      }
+      if (!follow) return
+    } catch (error) {
+      if (signal?.aborted) return
+      if (error instanceof RequestError && !PASSING.has(error.status)) throw error
+    }
+    onState('waiting')
+    await pause(waitFor(failures++, options.firstWaitMs ?? 250), signal)
+  }
+}
+
+function asItem(event: { id?: string | undefined; event?: string | undefined; data: string }): StreamItem[] {
+  if (event.event === 'cut')
+    return [{ type: 'cut', after: cutNoticeSchema.parse(JSON.parse(event.data)).cut_after }]
+  if (event.event === 'problem') {
+    const problem = JSON.parse(event.data) as Problem
+    throw new RequestError(problem.status, problem)
+  }
+  // Other named events are notices, not history; those this version does not know are passed over (L10).
+  if (event.event !== undefined || event.id === undefined) return []
+  return [{ type: 'frame', cursor: event.id, frame: JSON.parse(event.data) as AnyFrame, text: event.data }]
+}
+
+/** Doubling, with chance in it, so that a thousand clients don't come back in the same moment. */
+function waitFor(failures: number, firstMs: number): number {
+  return Math.min(firstMs * 2 ** failures, LONGEST_WAIT_MS) * (0.5 + Math.random() / 2)
+}
+
+function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, milliseconds)
+    function done(): void {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      resolve()
+    }
+    signal?.addEventListener('abort', done)
+  })
+}

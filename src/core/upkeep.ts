@@ -1,0 +1,43 @@
+import type { ProjectionRows } from './projection.ts'
+
+/** The store as it is, across tenants and including what no line shows: for verifying and rebuilding. */
+export interface Upkeep {
+  segments(options?: { onlyUnprojected?: boolean }): AsyncIterable<SegmentRecord>
+  /** The segment's events behind `after`, up to and including `to`. */
+  events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
+  dropProjections(): Promise<void>
+  /** Stores rows for the events behind `from` up to `to`; answers how far the segment is projected now. */
+  project(step: ProjectionStep): Promise<number>
+  projections(): Promise<ProjectionRows>
+}
+
+export interface SegmentRecord {
+  segment: number
+  segmentId: string
+  conversationId: string
+  parent: number | null
+  cut: number
+  /** The tip as it is recorded. */
+  seq: number
+  bytes: number
+  digest: Uint8Array
+  projectedSeq: number
+  /** The digest its first event is chained to; null when the parent's event is not there. */
+  parentDigest: Uint8Array | null
+}
+
+export interface EventRecord {
+  seq: number
+  bytesBefore: number
+  digest: Uint8Array
+  /** The whole frame, or why it can't be had. */
+  frame: string | Error
+}
+
+export interface ProjectionStep {
+  conversationId: string
+  segment: number
+  from: number
+  to: number
+  rows: ProjectionRows
+}

@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** What lies in the data folder besides the store: its own .gitignore, the token, and where the server is. */
+
+const TOKEN_FILE = 'token'
+const SERVER_FILE = 'server.json'
+
+export interface ServerNote {
+  url: string
+  pid: number
+}
+
+export async function prepareDataDir(dataDir: string): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  await writeFile(join(dataDir, '.gitignore'), '*\n')
+}
+
+export async function readToken(dataDir: string): Promise<string | null> {
+  const text = await readFile(join(dataDir, TOKEN_FILE), 'utf8').catch(nullIfMissing)
+  return text?.trim() || null
+}
+
+export async function readOrMakeToken(dataDir: string): Promise<string> {
+  const known = await readToken(dataDir)
+  if (known) return known
+  const token = randomBytes(32).toString('base64url')
+  await writePrivately(join(dataDir, TOKEN_FILE), `${token}\n`)
+  return token
+}
+
+/** Notes where this server is, for the commands; the returned function takes the note away again. */
+export async function announceServer(dataDir: string, url: string): Promise<() => Promise<void>> {
+  const path = join(dataDir, SERVER_FILE)
+  await writePrivately(path, `${JSON.stringify({ url, pid: process.pid } satisfies ServerNote)}\n`)
+  return async () => {
+    const note = await readServerNote(dataDir)
+    if (note?.pid === process.pid) await rm(path, { force: true })
+  }
+}
+
+export async function readServerNote(dataDir: string): Promise<ServerNote | null> {
+  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(nullIfMissing)
+  if (text === null) return null
+  const note = JSON.parse(text) as ServerNote
+  return isAlive(note.pid) ? note : null
+}
+
+async function writePrivately(path: string, text: string): Promise<void> {
+  const aside = `${path}.${randomBytes(4).toString('hex')}`
+  await writeFile(aside, text, { mode: 0o600 })
+  await chmod(aside, 0o600)
+  await rename(aside, path)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
+}

@@ -1,0 +1,104 @@
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { HTTPException } from 'hono/http-exception'
+import { secureHeaders } from 'hono/secure-headers'
+import { WaymarkError } from '../protocol/errors.ts'
+import { authenticate } from './auth.ts'
+import { readJsonBody } from './body.ts'
+import type { AppDependencies, AppEnv } from './env.ts'
+import { guardHostAndOrigin } from './guard.ts'
+import { addPages } from './pages.ts'
+import { answerProblem } from './problem.ts'
+import { addConversationRoutes } from './routes/conversations.ts'
+import { addLedgerRoutes } from './routes/ledger.ts'
+import { addServiceRoutes } from './routes/service.ts'
+
+const description = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Waymark',
+    version: '1',
+    description: 'A session server for AI coding agents: one append-only ledger, replayed to the byte.',
+    license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+  },
+  servers: [{ url: '/api/v1' }],
+  security: [{ bearer: [] }],
+}
+
+export type App = OpenAPIHono<AppEnv>
+
+export function createApp(deps: AppDependencies): App {
+  const app = newApp()
+  app.use(deps.metrics.requests)
+  app.use(
+    secureHeaders({
+      contentSecurityPolicy: {
+        defaultSrc: ["'none'"],
+        frameAncestors: ["'none'"],
+        baseUri: ["'none'"],
+        formAction: ["'self'"],
+      },
+      referrerPolicy: 'no-referrer',
+      xFrameOptions: 'DENY',
+    }),
+  )
+  app.use(guardHostAndOrigin(deps.allowedHosts))
+  app.onError((error, c) => {
+    const known = asWaymarkError(error)
+    if (!known || known.code === 'storage_failed') {
+      deps.log.error({ err: error, method: c.req.method, path: c.req.path }, 'a request failed')
+    }
+    return answerProblem(c, known ?? error)
+  })
+  app.notFound((c) => answerProblem(c, new WaymarkError('not_found', `There is nothing at ${c.req.path}.`)))
+
+  const api = createApi(deps)
+  const document = api.getOpenAPI31Document(description)
+  api.get('/openapi.json', (c) => c.json(document))
+  app.route('/api/v1', api)
+  // The usual places for what operators' tools look for.
+  for (const path of ['/health', '/ready', '/metrics', '/openapi.json']) {
+    app.get(path, (c) => api.fetch(rewritten(c.req.raw, path), c.env))
+  }
+  addPages(app, deps)
+  return app
+}
+
+function createApi(deps: AppDependencies): App {
+  const api = newApp()
+  api.use(async (c, next) => {
+    c.header('Cache-Control', 'no-store')
+    await next()
+  })
+  addServiceRoutes(api, deps)
+  api.use('/conversations/*', authenticate(deps), readJsonBody)
+  addConversationRoutes(api, deps)
+  addLedgerRoutes(api, deps)
+  api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
+  return api
+}
+
+function newApp(): App {
+  return new OpenAPIHono<AppEnv>({
+    defaultHook: (result) => {
+      if (result.success) return
+      throw new WaymarkError('invalid_request', 'The request is not as the API describes it.', {
+        details: result.error.issues.map((issue) => ({
+          path: [result.target, ...issue.path].join('.'),
+          message: issue.message,
+        })),
+      })
+    },
+  })
+}
+
+function rewritten(request: Request, path: string): Request {
+  return new Request(new URL(path, request.url), { headers: request.headers })
+}
+
+function asWaymarkError(error: Error): WaymarkError | null {
+  if (error instanceof WaymarkError) return error
+  if (error instanceof HTTPException && error.status < 500) {
+    return new WaymarkError('invalid_request', error.message, { cause: error })
+  }
+  return null
+}

@@ -1,0 +1,80 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Context, MiddlewareHandler } from 'hono'
+import { getCookie, setCookie } from 'hono/cookie'
+import { type Clock, timestamp } from '../core/clock.ts'
+import type { Token, TokenStore } from '../core/tokens.ts'
+import type { Scope } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { newId } from '../protocol/ids.ts'
+import type { AppEnv } from './env.ts'
+
+const COOKIE = 'waymark_session'
+const SESSION_SECONDS = 30 * 24 * 60 * 60
+
+/** Tokens are 256 random bits, so a plain hash keeps them as well as a slow one would. */
+export function hashToken(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}
+
+export function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Finds out who is calling, by bearer token or by the browser's cookie. */
+export function authenticate(deps: { tokens: TokenStore; clock: Clock }): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const secret = bearer(c.req.header('authorization')) ?? getCookie(c, COOKIE)
+    const caller = secret ? await findCaller(deps, secret) : null
+    if (!caller) {
+      throw new WaymarkError('unauthorized', 'A valid token is needed: Authorization: Bearer <token>.')
+    }
+    c.set('caller', caller)
+    await next()
+  }
+}
+
+/** Null when there is no such token, or none any more. */
+export async function findCaller(
+  deps: { tokens: TokenStore; clock: Clock },
+  secret: string,
+): Promise<Token | null> {
+  const token = await deps.tokens.find(hashToken(secret))
+  return token && !isExpired(token, deps.clock) ? token : null
+}
+
+export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const caller = c.get('caller')
+    if (!caller.scopes.includes(scope)) {
+      throw new WaymarkError('missing_scope', `The token lacks the scope ${scope}.`)
+    }
+    await next()
+  }
+}
+
+/** A browser's session: a token of its own, which only the cookie holds. */
+export async function openBrowserSession(
+  c: Context,
+  deps: { tokens: TokenStore; clock: Clock },
+  like: Pick<Token, 'tenant' | 'scopes'>,
+): Promise<void> {
+  const secret = newSecret()
+  const now = deps.clock.now()
+  await deps.tokens.put(hashToken(secret), {
+    id: newId('tok', now),
+    tenant: like.tenant,
+    name: 'browser',
+    scopes: like.scopes,
+    createdAt: timestamp(now),
+    expiresAt: timestamp(now + SESSION_SECONDS * 1000),
+  })
+  setCookie(c, COOKIE, secret, { httpOnly: true, sameSite: 'Strict', path: '/', maxAge: SESSION_SECONDS })
+}
+
+function bearer(header: string | undefined): string | null {
+  return /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1] ?? null
+}
+
+function isExpired(token: Token, clock: Clock): boolean {
+  return token.expiresAt !== null && token.expiresAt <= timestamp(clock.now())
+}

@@ -1,0 +1,29 @@
+import type { HttpBindings } from '@hono/node-server'
+import type { Clock } from '../core/clock.ts'
+import type { Ledger } from '../core/ledger.ts'
+import type { Token, TokenStore } from '../core/tokens.ts'
+import type { HttpMetrics } from './metrics.ts'
+
+export interface AppEnv {
+  Variables: { caller: Token }
+  Bindings: HttpBindings
+}
+
+export interface Log {
+  error(details: object, message: string): void
+  info(details: object, message: string): void
+}
+
+export interface AppDependencies {
+  ledger: Ledger
+  tokens: TokenStore
+  clock: Clock
+  log: Log
+  metrics: HttpMetrics
+  /** Host names we answer for besides the loopback ones. */
+  allowedHosts: readonly string[]
+  /** Codes that each open one browser session; a code is forgotten when it is used. */
+  loginCodes: Set<string>
+  /** Aborts when the server stops: open streams end then. */
+  stopping: AbortSignal
+}

@@ -1,0 +1,27 @@
+import type { MiddlewareHandler } from 'hono'
+import { WaymarkError } from '../protocol/errors.ts'
+
+const LOOPBACK_HOSTS = ['127.0.0.1', 'localhost', '[::1]']
+
+/**
+ * Refuses requests that were meant for somebody else. This server runs commands, and any web page can reach localhost:
+ * a foreign Host is a name that was rebound to us, a foreign Origin is another site's script.
+ */
+export function guardHostAndOrigin(allowedHosts: readonly string[]): MiddlewareHandler {
+  const names = new Set([...LOOPBACK_HOSTS, ...allowedHosts].map((name) => name.toLowerCase()))
+  return async (c, next) => {
+    const host = (c.req.header('host') ?? new URL(c.req.url).host).toLowerCase()
+    if (!names.has(host.replace(/:\d+$/, ''))) {
+      throw new WaymarkError('foreign_host', 'This server does not answer for that host name.')
+    }
+    const origin = c.req.header('origin')
+    if (origin !== undefined && hostOf(origin) !== host) {
+      throw new WaymarkError('foreign_origin', 'Requests from other sites are refused.')
+    }
+    await next()
+  }
+}
+
+function hostOf(origin: string): string | null {
+  return URL.canParse(origin) ? new URL(origin).host : null
+}

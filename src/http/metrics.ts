@@ -1,0 +1,62 @@
+import type { MiddlewareHandler } from 'hono'
+import { routePath } from 'hono/route'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+export interface HttpMetrics {
+  registry: Registry
+  requests: MiddlewareHandler
+  openStreams: Gauge
+  /** Told of each committed group of writes. */
+  committed(group: { frames: number; seconds: number }): void
+}
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+
+export function createMetrics(): HttpMetrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const requests = new Histogram({
+    name: 'waymark_http_request_seconds',
+    help: 'Time until the answer, by method, route and status',
+    labelNames: ['method', 'route', 'status'],
+    buckets: SECONDS,
+    registers,
+  })
+  const frames = new Counter({
+    name: 'waymark_ledger_frames_total',
+    help: 'Frames appended by this process',
+    registers,
+  })
+  const commits = new Histogram({
+    name: 'waymark_ledger_commit_seconds',
+    help: 'Time of a group commit, from hand-over to durable',
+    buckets: SECONDS,
+    registers,
+  })
+  const groups = new Histogram({
+    name: 'waymark_ledger_group_frames',
+    help: 'Frames in a group commit',
+    buckets: [1, 4, 16, 64, 256, 1024, 4096],
+    registers,
+  })
+  const openStreams = new Gauge({
+    name: 'waymark_open_streams',
+    help: 'Readers connected to a live stream',
+    registers,
+  })
+  return {
+    registry,
+    openStreams,
+    requests: async (c, next) => {
+      const started = performance.now()
+      await next()
+      const labels = { method: c.req.method, route: routePath(c, -1), status: String(c.res.status) }
+      requests.observe(labels, (performance.now() - started) / 1000)
+    },
+    committed(group) {
+      frames.inc(group.frames)
+      commits.observe(group.seconds)
+      groups.observe(group.frames)
+    },
+  }
+}

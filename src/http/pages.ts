@@ -1,0 +1,66 @@
+import type { Context, Hono } from 'hono'
+import { html } from 'hono/html'
+import { scopes } from '../protocol/api.ts'
+import { findCaller, openBrowserSession } from './auth.ts'
+import type { AppDependencies, AppEnv } from './env.ts'
+
+const LOCAL_TENANT = 'default'
+
+/** What a browser sees: the start page, and how it signs in. */
+export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
+  app.get('/', (c) =>
+    c.html(
+      page(
+        'Waymark is running',
+        html`<p>The API is described at <a href="/openapi.json">/openapi.json</a>.</p>`,
+      ),
+    ),
+  )
+  app.get('/login', async (c) => {
+    const code = c.req.query('code')
+    if (code === undefined) return askForToken(c, 'Sign in')
+    // Deleting is the test: of two requests with one code, one gets the session.
+    if (!deps.loginCodes.delete(code)) return askForToken(c, 'This link has been used', 401)
+    await openBrowserSession(c, deps, { tenant: LOCAL_TENANT, scopes: [...scopes] })
+    return goOn(c)
+  })
+  app.post('/login', async (c) => {
+    const { token } = await c.req.parseBody()
+    const caller = typeof token === 'string' ? await findCaller(deps, token.trim()) : null
+    if (!caller) return askForToken(c, 'That token is not known', 401)
+    await openBrowserSession(c, deps, caller)
+    return goOn(c)
+  })
+}
+
+function goOn(c: Context) {
+  // Not a redirect: after one, browsers hold a SameSite=Strict cookie back if another site had the link.
+  c.header('Refresh', '0; url=/')
+  return c.html(page('Signed in', html`<p><a href="/">Go on</a></p>`))
+}
+
+function askForToken(c: Context, title: string, status: 200 | 401 = 200) {
+  const form = html`<p>Each link signs in one browser, once. The token of this server is in .waymark/token.</p>
+    <form method="post" action="/login">
+      <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
+      <button>Sign in</button>
+    </form>`
+  return c.html(page(title, form), status)
+}
+
+function page(title: string, body: ReturnType<typeof html>) {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width" />
+        <title>${title} · Waymark</title>
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${body}
+        </main>
+      </body>
+    </html>`
+}

@@ -1,0 +1,67 @@
+import type { Context } from 'hono'
+import type { ContentfulStatusCode } from 'hono/utils/http-status'
+import type { Problem } from '../protocol/api.ts'
+import { type ErrorCode, WaymarkError } from '../protocol/errors.ts'
+
+/** Each refusal's status. The record is total: a new code without one does not compile. */
+const statuses: Record<ErrorCode, ContentfulStatusCode> = {
+  invalid_request: 400,
+  invalid_json: 400,
+  invalid_utf8: 400,
+  bad_cursor: 400,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  unauthorized: 401,
+  missing_scope: 403,
+  foreign_host: 403,
+  foreign_origin: 403,
+  not_found: 404,
+  conversation_not_found: 404,
+  event_not_found: 404,
+  idempotency_key_reused: 422,
+  lease_lost: 409,
+  run_ended: 409,
+  run_not_found: 404,
+  segment_cut: 409,
+  segment_not_found: 404,
+  storage_failed: 503,
+  internal: 500,
+}
+
+const titles: Partial<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  422: 'Unprocessable Content',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+}
+
+/** RFC 9457, with our stable `code` beside its fields. */
+export function problemOf(error: unknown): Problem {
+  const known =
+    error instanceof WaymarkError
+      ? error
+      : new WaymarkError('internal', 'Something went wrong in the server. Its log says what.')
+  const status = statuses[known.code]
+  return {
+    type: 'about:blank',
+    title: titles[status] ?? 'Error',
+    status,
+    code: known.code,
+    detail: known.message,
+    ...(known.details.length > 0 ? { errors: known.details } : {}),
+  }
+}
+
+export function answerProblem(c: Context, error: unknown): Response {
+  const problem = problemOf(error)
+  if (problem.status === 401) c.header('WWW-Authenticate', 'Bearer')
+  return c.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, {
+    'Content-Type': 'application/problem+json',
+  })
+}

@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import type { ConversationsQuery, Idempotency } from '../../core/ledger.ts'
+import {
+  conversationListSchema,
+  conversationSchema,
+  createConversationSchema,
+  listConversationsQuery,
+  patchConversationSchema,
+} from '../../protocol/api.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
+import { type ConversationId, newId } from '../../protocol/ids.ts'
+import { requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { conversationParam, json, problems } from '../openapi.ts'
+
+const MAX_KEY_LENGTH = 255
+
+const create = createRoute({
+  method: 'post',
+  path: '/conversations',
+  summary: 'Start a conversation',
+  middleware: [requireScope('conversations:write')] as const,
+  request: {
+    headers: z.object({ 'idempotency-key': z.string().optional() }),
+    body: { required: true, content: { 'application/json': { schema: createConversationSchema } } },
+  },
+  responses: { 201: json(conversationSchema, 'The new conversation'), ...problems },
+})
+
+const list = createRoute({
+  method: 'get',
+  path: '/conversations',
+  summary: 'List and search conversations, the last changed first',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { query: listConversationsQuery },
+  responses: { 200: json(conversationListSchema, 'A page of conversations'), ...problems },
+})
+
+const read = createRoute({
+  method: 'get',
+  path: '/conversations/{id}',
+  summary: 'Read a conversation',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam },
+  responses: { 200: json(conversationSchema, 'The conversation'), ...problems },
+})
+
+const patch = createRoute({
+  method: 'patch',
+  path: '/conversations/{id}',
+  summary: 'Rename a conversation or change its settings',
+  middleware: [requireScope('conversations:write')] as const,
+  request: {
+    params: conversationParam,
+    body: { required: true, content: { 'application/json': { schema: patchConversationSchema } } },
+  },
+  responses: { 200: json(conversationSchema, 'The conversation as it is now'), ...problems },
+})
+
+const remove = createRoute({
+  method: 'delete',
+  path: '/conversations/{id}',
+  summary: 'Delete a conversation; its forks keep what they inherited',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { params: conversationParam },
+  responses: { 204: { description: 'Deleted' }, ...problems },
+})
+
+export function addConversationRoutes(app: OpenAPIHono<AppEnv>, { ledger, clock }: AppDependencies): void {
+  app.openapi(create, async (c) => {
+    const { title, workspace_id, ...settings } = c.req.valid('json')
+    const now = clock.now()
+    const { conversation, repeated } = await ledger.create({
+      tenant: c.get('caller').tenant,
+      conversationId: newId('conv', now),
+      segmentId: newId('seg', now),
+      workspaceId: workspace_id ?? null,
+      settings,
+      frame: {
+        kind: 'conversation.created',
+        ...(title === undefined ? {} : { title }),
+        ...(workspace_id === undefined ? {} : { workspace_id }),
+      },
+      idempotency: await idempotencyOf(c),
+    })
+    c.header('Location', `/api/v1/conversations/${conversation.id}`)
+    if (repeated) c.header('Idempotency-Replayed', 'true')
+    return c.json(conversation, 201)
+  })
+
+  app.openapi(list, async (c) => {
+    const { limit, cursor, q } = c.req.valid('query')
+    const { items, next } = await ledger.conversations({
+      tenant: c.get('caller').tenant,
+      limit,
+      after: cursor === undefined ? null : parseListCursor(cursor),
+      search: q || null,
+    })
+    return c.json({ items, next_cursor: next ? formatListCursor(next) : null }, 200)
+  })
+
+  app.openapi(read, async (c) => {
+    const { id } = c.req.valid('param')
+    return c.json(await ledger.conversation(c.get('caller').tenant, id as ConversationId), 200)
+  })
+
+  app.openapi(patch, async (c) => {
+    const id = c.req.valid('param').id as ConversationId
+    const { title, ...settings } = c.req.valid('json')
+    const { tenant } = c.get('caller')
+    await ledger.change(tenant, id, { settings, ...(title === undefined ? {} : { title }) })
+    return c.json(await ledger.conversation(tenant, id), 200)
+  })
+
+  app.openapi(remove, async (c) => {
+    const { tenant, id: tokenId } = c.get('caller')
+    await ledger.remove(tenant, c.req.valid('param').id as ConversationId, tokenId)
+    return c.body(null, 204)
+  })
+}
+
+/** The key, and what the request asked for: the same key with something else is a mistake of the client's. */
+async function idempotencyOf(c: Context): Promise<Idempotency | undefined> {
+  const key = c.req.header('idempotency-key')
+  if (key === undefined) return undefined
+  if (key === '' || key.length > MAX_KEY_LENGTH) {
+    throw new WaymarkError('invalid_request', `An Idempotency-Key has 1 to ${MAX_KEY_LENGTH} characters.`)
+  }
+  const request = `${c.req.method} ${c.req.path}\n${await c.req.text()}`
+  return { key, fingerprint: createHash('sha256').update(request).digest('hex') }
+}
+
+type ListPlace = NonNullable<ConversationsQuery['after']>
+
+function formatListCursor(place: ListPlace): string {
+  return Buffer.from(JSON.stringify([place.updatedAt, place.id])).toString('base64url')
+}
+
+const listCursorSchema = z.tuple([z.iso.datetime({ precision: 3 }), z.string().max(100)])
+
+function parseListCursor(text: string): ListPlace {
+  try {
+    const [updatedAt, id] = listCursorSchema.parse(JSON.parse(Buffer.from(text, 'base64url').toString()))
+    return { updatedAt, id }
+  } catch (cause) {
+    throw new WaymarkError('bad_cursor', 'This is no cursor of a list.', { cause })
+  }
+}

@@ -1,0 +1,149 @@
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Page, PageQuery } from '../../core/ledger.ts'
+import {
+  eventsPageSchema,
+  eventsQuery,
+  messageListSchema,
+  messagesQuery,
+  streamQuery,
+} from '../../protocol/api.ts'
+import { type Cursor, formatCursor, parseCursor } from '../../protocol/cursor.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import { requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { conversationParam, json, problems } from '../openapi.ts'
+import { problemOf } from '../problem.ts'
+import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
+
+const STREAM_PAGE = 1000
+
+const events = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/ledger/events',
+  summary: 'Read the ledger in pages: the frames, to the byte',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: eventsQuery },
+  responses: { 200: json(eventsPageSchema, 'A page of frames'), ...problems },
+})
+
+const stream = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/ledger/stream',
+  summary: 'Replay the ledger as server-sent events, then follow it live',
+  description:
+    'Each event has the cursor as its `id` and the frame as its `data`. Resume with `Last-Event-ID` or `cursor`. ' +
+    'An event named `cut` says that what the reader has seen behind `cut_after` is no longer on the line.',
+  middleware: [requireScope('conversations:read')] as const,
+  request: {
+    params: conversationParam,
+    query: streamQuery,
+    headers: z.object({ 'last-event-id': z.string().optional() }),
+  },
+  responses: {
+    200: { description: 'Frames', content: { 'text/event-stream': { schema: z.string() } } },
+    ...problems,
+  },
+})
+
+const messages = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/messages',
+  summary: 'The messages of the line, oldest first',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: messagesQuery },
+  responses: { 200: json(messageListSchema, 'A page of messages'), ...problems },
+})
+
+export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  const { ledger } = deps
+
+  app.openapi(events, async (c) => {
+    const { limit, cursor } = c.req.valid('query')
+    const page = await ledger.page({
+      tenant: c.get('caller').tenant,
+      conversationId: c.req.valid('param').id as ConversationId,
+      cursor: cursorOf(cursor),
+      limit,
+    })
+    // The frames are spliced in as they are: parsing and writing them again could change their bytes (L4).
+    return c.body(eventsPageText(page), 200, { 'Content-Type': 'application/json' }) as never
+  })
+
+  app.openapi(stream, async (c) => {
+    const { cursor, follow } = c.req.valid('query')
+    const query: PageQuery = {
+      tenant: c.get('caller').tenant,
+      conversationId: c.req.valid('param').id as ConversationId,
+      // A browser that reconnects repeats the URL it began with; what it says it has seen last counts.
+      cursor: cursorOf(c.req.header('last-event-id') || cursor),
+      limit: STREAM_PAGE,
+    }
+    const ended = new AbortController()
+    const signal = AbortSignal.any([ended.signal, deps.stopping])
+    const pages = ledger.follow(query, signal)[Symbol.asyncIterator]()
+    // Read before the headers go out, so that a refusal is still an answer with a status.
+    const first = await pages.next()
+    const out = openEventStream(c.env.outgoing)
+    out.signal.addEventListener('abort', () => ended.abort())
+    deps.metrics.openStreams.inc()
+    void sendPages(out, first, pages, follow === 'true')
+      .catch(async (error: unknown) => {
+        deps.log.error({ err: error, conversation: query.conversationId }, 'a stream broke off')
+        await out.write(namedEvent('problem', problemOf(error)))
+      })
+      .finally(() => {
+        deps.metrics.openStreams.dec()
+        ended.abort()
+        out.end()
+      })
+    return RESPONSE_ALREADY_SENT as never
+  })
+
+  app.openapi(messages, async (c) => {
+    const { limit, cursor } = c.req.valid('query')
+    const { items, next } = await ledger.messages({
+      tenant: c.get('caller').tenant,
+      conversationId: c.req.valid('param').id as ConversationId,
+      cursor: cursorOf(cursor),
+      limit,
+    })
+    return c.json({ items, next_cursor: next ? formatCursor(next) : null }, 200)
+  })
+}
+
+async function sendPages(
+  out: EventStream,
+  first: IteratorResult<Page>,
+  pages: AsyncIterator<Page>,
+  follow: boolean,
+): Promise<void> {
+  for (let next = first; !next.done; next = await pages.next()) {
+    const page = next.value
+    if (page.frames.length > 0 || page.cutAfter !== null) await out.write(encodePage(page))
+    if (page.atEnd && !follow) break
+    if (out.signal.aborted) break
+  }
+  await pages.return?.()
+}
+
+function cursorOf(text: string | undefined): Cursor | null {
+  if (text === undefined) return null
+  const cursor = parseCursor(text)
+  if (!cursor) throw new WaymarkError('bad_cursor', 'This is no cursor of a ledger.')
+  return cursor
+}
+
+function eventsPageText(page: Page): string {
+  const last = formatCursor(page.last)
+  const tail = {
+    next_cursor: page.atEnd ? null : last,
+    last_cursor: last,
+    digest: page.digest,
+  }
+  return (
+    `{"conversation_id":"${page.conversationId}","cut_after":${page.cutAfter},` +
+    `"items":[${page.frames.join(',')}],${JSON.stringify(tail).slice(1)}`
+  )
+}

@@ -1,0 +1,52 @@
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import { authenticate, requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { json, problems } from '../openapi.ts'
+
+const status = z.object({ status: z.string() })
+
+const health = createRoute({
+  method: 'get',
+  path: '/health',
+  summary: 'Whether the process answers',
+  security: [],
+  responses: { 200: json(status, 'It does') },
+})
+
+const ready = createRoute({
+  method: 'get',
+  path: '/ready',
+  summary: 'Whether the store answers',
+  security: [],
+  responses: { 200: json(status, 'It does'), 503: json(status, 'It does not') },
+})
+
+const metrics = (deps: AppDependencies) =>
+  createRoute({
+    method: 'get',
+    path: '/metrics',
+    summary: 'Prometheus metrics of this process',
+    middleware: [authenticate(deps), requireScope('admin')] as const,
+    responses: {
+      200: { description: 'Metrics', content: { 'text/plain': { schema: z.string() } } },
+      ...problems,
+    },
+  })
+
+/** What operators and their tools ask for. Only the metrics need a token: they tell about all tenants. */
+export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  app.openapi(health, (c) => c.json({ status: 'ok' }, 200))
+  app.openapi(ready, async (c) => {
+    try {
+      await deps.ledger.ping()
+      return c.json({ status: 'ready' }, 200)
+    } catch (error) {
+      deps.log.error({ err: error }, 'the store does not answer')
+      return c.json({ status: 'store unavailable' }, 503)
+    }
+  })
+  app.openapi(metrics(deps), async (c) => {
+    const { registry } = deps.metrics
+    return c.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType }) as never
+  })
+}

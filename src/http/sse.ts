@@ -1,0 +1,67 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { Page } from '../core/ledger.ts'
+
+const HEARTBEAT_MS = 10_000
+
+/** An open event stream, written straight to the socket: this is where every frame of every reader goes through. */
+export interface EventStream {
+  /** Resolves when the reader can take more. */
+  write(chunk: string | Buffer): Promise<void>
+  /** Aborts when the reader is gone. */
+  signal: AbortSignal
+  end(): void
+}
+
+export function openEventStream(response: ServerResponse): EventStream {
+  const gone = new AbortController()
+  const heartbeat = setInterval(() => response.write(': heartbeat\n\n'), HEARTBEAT_MS)
+  response.on('close', () => {
+    clearInterval(heartbeat)
+    gone.abort()
+  })
+  response.writeHead(200, {
+    'Content-Type': 'text/event-stream; charset=utf-8',
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+    'X-Content-Type-Options': 'nosniff',
+  })
+  response.flushHeaders()
+  return {
+    signal: gone.signal,
+    async write(chunk) {
+      if (response.destroyed || response.write(chunk)) return
+      await once(response, 'drain', { signal: gone.signal }).catch(() => {})
+    },
+    end() {
+      clearInterval(heartbeat)
+      response.end()
+    },
+  }
+}
+
+const encoded = new WeakMap<Page, Buffer>()
+
+/** A page as it goes over the wire, made once however many readers get it. */
+export function encodePage(page: Page): Buffer {
+  let bytes = encoded.get(page)
+  if (!bytes) {
+    bytes = Buffer.from(pageText(page))
+    encoded.set(page, bytes)
+  }
+  return bytes
+}
+
+function pageText(page: Page): string {
+  let text = page.cutAfter === null ? '' : `event: cut\ndata: {"cut_after":${page.cutAfter}}\n\n`
+  for (const part of page.parts) {
+    for (let seq = part.from; seq <= part.to; seq++) {
+      text += `id: ${part.segmentId}.${seq}\ndata: ${page.frames[seq - page.firstSeq]}\n\n`
+    }
+  }
+  return text
+}
+
+export function namedEvent(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+}

@@ -1,0 +1,139 @@
+import { join } from 'node:path'
+import { pino } from 'pino'
+import type { Config } from './config.ts'
+import { systemClock, timestamp } from './core/clock.ts'
+import type { Ledger } from './core/ledger.ts'
+import type { TokenStore } from './core/tokens.ts'
+import type { Upkeep } from './core/upkeep.ts'
+import { announceServer, prepareDataDir, readOrMakeToken } from './data-dir.ts'
+import { createApp } from './http/app.ts'
+import { hashToken, newSecret } from './http/auth.ts'
+import { createMetrics } from './http/metrics.ts'
+import { listen } from './http/serve.ts'
+import { type Scope, scopes } from './protocol/api.ts'
+import { newId } from './protocol/ids.ts'
+import { createFolderBlobs } from './stores/blobs/folder.ts'
+import type { Engine } from './stores/engine.ts'
+import { createLedger } from './stores/ledger.ts'
+import { openPostgres } from './stores/postgres/open.ts'
+import { openSqlite } from './stores/sqlite/open.ts'
+import { createTokenStore } from './stores/tokens.ts'
+import { createUpkeep } from './stores/upkeep.ts'
+import { catchUpProjections } from './workers/rebuild.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+export interface RunningServer {
+  url: string
+  /** Signs one browser in, once. */
+  loginUrl: string
+  token: string
+  ledger: Ledger
+  close(): Promise<void>
+}
+
+/** Puts the server together and starts it. */
+export async function startServer(config: Config): Promise<RunningServer> {
+  const log = pino({
+    level: config.logLevel,
+    redact: ['token', 'authorization', '*.token', '*.authorization'],
+  })
+  await prepareDataDir(config.dataDir)
+  const metrics = createMetrics()
+  const store = await openStore(config, { onCommitted: metrics.committed })
+  try {
+    const token = config.token ?? (await readOrMakeToken(config.dataDir))
+    await registerLocalToken(store.tokens, token)
+    await catchUpProjections(store.upkeep)
+
+    const stopping = new AbortController()
+    const loginCode = newSecret()
+    const app = createApp({
+      ledger: store.ledger,
+      tokens: store.tokens,
+      clock: systemClock,
+      log,
+      metrics,
+      allowedHosts: config.allowedHosts,
+      loginCodes: new Set([loginCode]),
+      stopping: stopping.signal,
+    })
+    const server = await listen(app, config)
+    const url = `http://${hostInUrl(config.host)}:${server.port}`
+    const withdraw = await announceServer(config.dataDir, url)
+    return {
+      url,
+      loginUrl: `${url}/login?code=${loginCode}`,
+      token,
+      ledger: store.ledger,
+      async close() {
+        await withdraw()
+        stopping.abort()
+        await server.close()
+        await store.close()
+      },
+    }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+export interface Store {
+  ledger: Ledger
+  tokens: TokenStore
+  upkeep: Upkeep
+  close(): Promise<void>
+}
+
+export { rebuildProjections } from './workers/rebuild.ts'
+export { verifyLedger } from './workers/verify.ts'
+
+/** Makes a token and returns its secret, which is kept nowhere. */
+export async function issueToken(
+  tokens: TokenStore,
+  wanted: { name: string; tenant: string; scopes: Scope[]; days: number | null },
+): Promise<string> {
+  const { name, tenant, scopes, days } = wanted
+  const secret = newSecret()
+  const now = systemClock.now()
+  const createdAt = timestamp(now)
+  const expiresAt = days === null ? null : timestamp(now + days * DAY_MS)
+  await tokens.put(hashToken(secret), { id: newId('tok', now), tenant, name, scopes, createdAt, expiresAt })
+  return secret
+}
+
+/** The store alone, for commands that work without a server. */
+export async function openStore(
+  config: Pick<Config, 'dataDir' | 'databaseUrl'>,
+  options: Pick<Parameters<typeof createLedger>[0], 'onCommitted'> = {},
+): Promise<Store> {
+  const engine: Engine = config.databaseUrl
+    ? await openPostgres(config.databaseUrl)
+    : await openSqlite(join(config.dataDir, 'waymark.db'))
+  const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
+  const ledger = createLedger({ engine, blobs, clock: systemClock, ...options })
+  return {
+    ledger,
+    tokens: createTokenStore(engine),
+    upkeep: createUpkeep({ engine, blobs }),
+    close: () => ledger.close(),
+  }
+}
+
+async function registerLocalToken(tokens: TokenStore, token: string): Promise<void> {
+  await tokens.put(hashToken(token), {
+    // Always the same id: setting another token ends the one before.
+    id: 'tok_local',
+    tenant: 'default',
+    name: 'local',
+    scopes: [...scopes],
+    createdAt: timestamp(systemClock.now()),
+    expiresAt: null,
+  })
+}
+
+function hostInUrl(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return 'localhost'
+  return host.includes(':') ? `[${host}]` : host
+}

@@ -1,0 +1,71 @@
+import type { AnyFrame, Frame } from '../protocol/frames.ts'
+import { applyToItems, isItemFrame } from './items.ts'
+import { closedItem } from './new-item.ts'
+import { applyToTool, isToolFrame } from './tools.ts'
+import type { FileEdit, Item, ItemStatus, Mark, RunEntry, RunStatus } from './transcript.ts'
+
+/** A run that the reducer owns: its list may be changed in place, the items in it are replaced. */
+export type OwnRun = RunEntry & { items: Item[] }
+
+export function newRun(runId: string, frame: AnyFrame): OwnRun {
+  return {
+    type: 'run',
+    at: frame.event_id,
+    upTo: frame.event_id,
+    runId,
+    status: 'in_progress',
+    reason: null,
+    agent: null,
+    items: [],
+    error: null,
+    final: null,
+    startedAt: frame.server_timestamp,
+    endedAt: null,
+  }
+}
+
+export function applyToRun(run: OwnRun, frame: Frame): void {
+  if (isToolFrame(frame)) return applyToTool(run.items, frame)
+  if (isItemFrame(frame)) return applyToItems(run.items, frame)
+  switch (frame.kind) {
+    case 'file.edit':
+      return addEdit(run, frame)
+    case 'lifecycle':
+      run.status = frame.status
+      run.reason = frame.reason ?? run.reason
+      return
+    case 'final':
+      run.final = frame.final
+      return endRun(run, frame.final.status, frame)
+    case 'error':
+      run.error = frame.error
+      return endRun(run, 'failed', frame)
+    default:
+  }
+}
+
+export function addMarkToRun(run: OwnRun, frame: AnyFrame, mark: Mark): void {
+  if (mark.kind === 'agent') run.agent = mark.to
+  run.items.push({ type: 'mark', key: `event ${frame.event_id}`, mark })
+}
+
+export function endRun(run: OwnRun, status: RunStatus, frame: AnyFrame): void {
+  const itemStatus: ItemStatus = status === 'completed' ? 'completed' : 'incomplete'
+  run.status = status
+  run.endedAt = frame.server_timestamp
+  run.items = run.items.map((item) => closedItem(item, itemStatus))
+}
+
+export function editOf(frame: Frame<'file.edit'>): FileEdit {
+  const { path, change, additions, deletions, diff } = frame
+  return { path, change, additions, deletions, diff: diff ?? null }
+}
+
+/** An edit belongs on the card of the call that made it. */
+function addEdit(run: OwnRun, frame: Frame<'file.edit'>): void {
+  const { items } = run
+  const index = items.findLastIndex((item) => item.type === 'tool' && item.toolCallId === frame.tool_call_id)
+  const tool = items[index]
+  if (tool?.type === 'tool') items[index] = { ...tool, edits: [...tool.edits, editOf(frame)] }
+  else addMarkToRun(run, frame, { kind: 'edit', edit: editOf(frame) })
+}

@@ -1,0 +1,116 @@
+import type { Frame } from '../protocol/frames.ts'
+import { updateItem } from './items.ts'
+import { newTool, type PlacedItem } from './new-item.ts'
+import { type Item, type ToolItem, type ToolPhase, toolPhases } from './transcript.ts'
+
+/** Tool cards, joined by `tool_call_id` wherever in the run their frames come. */
+
+const toolKinds = [
+  'tool.status',
+  'tool.arguments.delta',
+  'tool.arguments.done',
+  'tool.code.delta',
+  'tool.code.done',
+  'tool.output',
+  'tool.approval',
+] as const
+
+export type ToolFrame = Frame<(typeof toolKinds)[number]>
+
+const isToolKind = new Set<string>(toolKinds)
+
+export function isToolFrame(frame: Frame): frame is ToolFrame {
+  return isToolKind.has(frame.kind)
+}
+
+export function applyToTool(items: Item[], frame: ToolFrame): void {
+  const index = items.findLastIndex((item) => item.type === 'tool' && item.toolCallId === frame.tool_call_id)
+  const known = items[index]
+  if (known?.type === 'tool') {
+    items[index] = changed(known, frame)
+    return
+  }
+  // Not known by its call id yet: the card that stands at the frame's place, or a new one there.
+  updateItem(
+    items,
+    frame,
+    newTool,
+    (item): PlacedItem =>
+      item.type === 'tool' ? changed({ ...item, toolCallId: frame.tool_call_id }, frame) : item,
+  )
+}
+
+function changed(tool: ToolItem, frame: ToolFrame): ToolItem {
+  switch (frame.kind) {
+    case 'tool.status':
+      return withStatus(tool, frame)
+    case 'tool.arguments.delta':
+      return { ...named(tool, frame), argumentsText: tool.argumentsText + frame.delta }
+    case 'tool.arguments.done':
+      return {
+        ...named(tool, frame),
+        argumentsText: frame.arguments_text,
+        argumentsJson: frame.arguments_json,
+        phase: forward(tool.phase, 'called'),
+      }
+    case 'tool.code.delta':
+      return { ...tool, code: (tool.code ?? '') + frame.delta }
+    case 'tool.code.done':
+      return { ...tool, code: frame.code }
+    case 'tool.output':
+      return withOutput(tool, frame)
+    case 'tool.approval':
+      return {
+        ...tool,
+        name: tool.name ?? frame.tool_name,
+        approval: { status: frame.status, reason: frame.reason ?? null, by: frame.by ?? null },
+      }
+  }
+}
+
+function withStatus(tool: ToolItem, frame: Frame<'tool.status'>): ToolItem {
+  const { tool: details } = frame
+  const failed = details.status === 'failed'
+  const phase = failed
+    ? 'failed'
+    : forward(tool.phase, details.status === 'completed' ? 'output' : 'arguments')
+  const isOver = failed || details.status === 'completed'
+  return {
+    ...tool,
+    toolType: details.tool_type,
+    name: details.name ?? details.tool_name ?? tool.name,
+    phase,
+    // A word that comes late does not take the card back.
+    toolStatus:
+      tool.phase === 'failed' || (tool.endedAt !== null && !isOver) ? tool.toolStatus : details.status,
+    argumentsText: details.arguments_text ?? tool.argumentsText,
+    output: details.output === undefined ? tool.output : details.output,
+    details: { ...tool.details, ...details },
+    endedAt: isOver ? (tool.endedAt ?? frame.server_timestamp) : tool.endedAt,
+  }
+}
+
+function withOutput(tool: ToolItem, frame: Frame<'tool.output'>): ToolItem {
+  if (frame.partial) {
+    const isText =
+      typeof frame.output === 'string' && (tool.output === undefined || typeof tool.output === 'string')
+    const output = isText ? `${tool.output ?? ''}${frame.output}` : frame.output
+    return { ...tool, toolType: frame.tool_type, output, phase: forward(tool.phase, 'called') }
+  }
+  return {
+    ...tool,
+    toolType: frame.tool_type,
+    output: frame.output,
+    phase: forward(tool.phase, 'output'),
+    endedAt: tool.endedAt ?? frame.server_timestamp,
+  }
+}
+
+function named(tool: ToolItem, frame: Frame<'tool.arguments.delta' | 'tool.arguments.done'>): ToolItem {
+  return { ...tool, toolType: frame.tool_type, name: frame.tool_name }
+}
+
+/** A card's phase only moves forward. */
+function forward(before: ToolPhase, next: ToolPhase): ToolPhase {
+  return toolPhases.indexOf(next) > toolPhases.indexOf(before) ? next : before
+}

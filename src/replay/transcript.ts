@@ -1,0 +1,159 @@
+import type { Frame } from '../protocol/frames.ts'
+
+/** What a person sees, made from frames alone: the same on every device, live or years later. */
+export interface Transcript {
+  conversationId: string | null
+  title: string | null
+  /** The last event it contains. */
+  head: number
+  entries: readonly Entry[]
+}
+
+/** The events an entry is made of: its first, and the last that changed it. */
+export interface Span {
+  at: number
+  upTo: number
+}
+
+export type Entry = MessageEntry | RunEntry | MarkEntry
+
+export interface MessageEntry extends Span {
+  type: 'message'
+  messageId: string
+  content: string
+  checkpointId: string | null
+  workSession: string | null
+  activeFiles: readonly string[]
+  timestamp: string
+}
+
+export type RunStatus =
+  | 'queued'
+  | 'in_progress'
+  | 'completed'
+  | 'failed'
+  | 'incomplete'
+  | 'refused'
+  | 'cancelled'
+
+export interface RunEntry extends Span {
+  type: 'run'
+  runId: string
+  status: RunStatus
+  reason: string | null
+  agent: string | null
+  items: readonly Item[]
+  error: Frame<'error'>['error'] | null
+  final: Frame<'final'>['final'] | null
+  startedAt: string
+  endedAt: string | null
+}
+
+export type Item = TextItem | ReasoningItem | ToolItem | OtherItem | MarkItem
+
+interface ItemPlace {
+  /** Which response of the run, and which of its items: unique within the run. */
+  key: string
+  responseId: string | null
+  outputIndex: number
+  /** Every id the provider gave this item; some rotate them. */
+  itemIds: readonly string[]
+  status: ItemStatus
+}
+
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+
+export interface TextItem extends ItemPlace {
+  type: 'text'
+  role: string | null
+  parts: readonly TextPart[]
+}
+
+export interface TextPart {
+  contentIndex: number
+  text: string
+  refusal: string | null
+  citations: readonly Frame<'message.citation'>['citation'][]
+}
+
+export interface ReasoningItem extends ItemPlace {
+  type: 'reasoning'
+  parts: readonly { summaryIndex: number; text: string }[]
+}
+
+/** How far a tool call has come. A card only moves forward. */
+export const toolPhases = ['arguments', 'called', 'output', 'failed'] as const
+export type ToolPhase = (typeof toolPhases)[number]
+
+export interface ToolItem extends ItemPlace {
+  type: 'tool'
+  toolCallId: string | null
+  toolType: string
+  name: string | null
+  phase: ToolPhase
+  /** The provider's or the tool's own word for where it is. */
+  toolStatus: string | null
+  argumentsText: string
+  argumentsJson: unknown
+  code: string | null
+  /** The output; while a command runs, what it has printed so far. */
+  output: unknown
+  approval: { status: 'requested' | 'approved' | 'denied'; reason: string | null; by: string | null } | null
+  edits: readonly FileEdit[]
+  /** Values that came in pieces, by field. */
+  chunks: Readonly<Record<string, ChunkedValue>>
+  details: Frame<'tool.status'>['tool'] | null
+  startedAt: string
+  endedAt: string | null
+}
+
+export interface ChunkedValue {
+  encoding: 'base64' | 'utf8'
+  data: string
+  pieces: number
+  done: boolean
+}
+
+/** An item of a type this version does not know: shown by its name. */
+export interface OtherItem extends ItemPlace {
+  type: 'other'
+  itemType: string
+  chunks: Readonly<Record<string, ChunkedValue>>
+}
+
+export interface FileEdit {
+  path: string
+  change: 'added' | 'modified' | 'deleted'
+  additions: number
+  deletions: number
+  diff: string | null
+}
+
+/** Something that happened besides what was said: shown between entries, or inside a run. */
+export type Mark =
+  | { kind: 'checkpoint'; frame: Frame<'workspace.checkpoint'> }
+  | { kind: 'edit'; edit: FileEdit }
+  | { kind: 'restored'; frame: Frame<'workspace.restored'> }
+  | { kind: 'approved'; frame: Frame<'session.approved'> }
+  | { kind: 'reset'; frame: Frame<'session.reset'> }
+  | { kind: 'memory'; frame: Frame<'memory.checkpoint'> }
+  | { kind: 'agent'; from: string | null; to: string }
+  | { kind: 'forked'; parentConversationId: string; fromEventNumber: number }
+  | { kind: 'cut'; after: number; messageId: string; by: string }
+  | { kind: 'title'; title: string }
+  | { kind: 'unknown'; frameKind: string }
+
+export interface MarkEntry extends Span {
+  type: 'mark'
+  mark: Mark
+}
+
+export interface MarkItem {
+  type: 'mark'
+  key: string
+  mark: Mark
+}
+
+export function emptyTranscript(): Transcript {
+  return { conversationId: null, title: null, head: 0, entries: [] }
+}

@@ -1,0 +1,52 @@
+import type { BlobStore } from '../core/blobs.ts'
+import type { EventRecord, Upkeep } from '../core/upkeep.ts'
+import type { Engine } from './engine.ts'
+import { unspill } from './spill.ts'
+import type { Schema } from './sql/schema.ts'
+
+const SEGMENTS_AT_ONCE = 200
+const EVENTS_AT_ONCE = 200
+
+export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobStore }): Upkeep {
+  async function write(name: 'dropProjections' | 'project', argument: unknown): Promise<unknown> {
+    const [outcome] = await engine.write([{ name, argument, conversationId: null }])
+    if (!outcome) throw new Error('the write has no outcome')
+    if ('error' in outcome) throw outcome.error
+    return outcome.result
+  }
+
+  async function asRecord(row: Schema['events']): Promise<EventRecord> {
+    const frame =
+      row.blob === null
+        ? row.frame
+        : await unspill(blobs, row.frame, row.blob).catch((error: unknown) => error as Error)
+    return { seq: row.seq, bytesBefore: row.bytes_before, digest: row.digest, frame }
+  }
+
+  return {
+    async *segments({ onlyUnprojected = false } = {}) {
+      for (let after = 0; ; ) {
+        const rows = await engine.read('segmentsAfter', { after, limit: SEGMENTS_AT_ONCE, onlyUnprojected })
+        yield* rows
+        const last = rows.at(-1)
+        if (!last) return
+        after = last.segment
+      }
+    },
+    async *events(segment, after, to) {
+      while (after < to) {
+        const limit = Math.min(EVENTS_AT_ONCE, to - after)
+        const rows = await engine.read('eventsAfter', { segment, after, limit })
+        for (const row of rows) yield await asRecord(row)
+        after += limit
+      }
+    },
+    async dropProjections() {
+      await write('dropProjections', null)
+    },
+    async project(step) {
+      return ((await write('project', step)) as { projectedSeq: number }).projectedSeq
+    },
+    projections: () => engine.read('projections', null),
+  }
+}

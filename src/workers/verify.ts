@@ -1,0 +1,85 @@
+import { chainDigest, genesis } from '../core/seal.ts'
+import type { EventRecord, SegmentRecord, Upkeep } from '../core/upkeep.ts'
+import { type AnyFrame, isTerminalKind } from '../protocol/frames.ts'
+
+export interface Flaw {
+  segmentId: string
+  conversationId: string
+  seq: number
+  flaw: string
+}
+
+export interface Verified {
+  segments: number
+  events: number
+  flaws: Flaw[]
+}
+
+/** Recomputes everything the ledger promises of what it has stored (L2, L4, L5, L9). */
+export async function verifyLedger(
+  upkeep: Upkeep,
+  onProgress: (verified: Verified) => void = () => {},
+): Promise<Verified> {
+  const verified: Verified = { segments: 0, events: 0, flaws: [] }
+  for await (const segment of upkeep.segments()) {
+    await verifySegment(upkeep, segment, verified)
+    verified.segments++
+    onProgress(verified)
+  }
+  return verified
+}
+
+async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: Verified): Promise<void> {
+  const { segmentId, conversationId } = segment
+  const say = (seq: number, flaw: string) => verified.flaws.push({ segmentId, conversationId, seq, flaw })
+  const start = segment.parent === null ? genesis.digest : segment.parentDigest
+  if (!start) return void say(segment.cut, 'the event it was cut at is missing from its parent')
+
+  const runs = new Map<string, { frames: number; ended: boolean }>()
+  let seq = segment.cut
+  let bytes: number | null = null
+  let digest: Uint8Array = start
+  for await (const event of upkeep.events(segment.segment, segment.cut, segment.seq)) {
+    verified.events++
+    if (event.seq !== ++seq) return void say(seq, `the next event is ${event.seq}`)
+    if (event.frame instanceof Error) return void say(seq, event.frame.message)
+    const chained = chainDigest(digest, event.frame)
+    if (!sameBytes(chained.digest, event.digest)) return void say(seq, 'the digest does not fit the frame')
+    if (bytes !== null && bytes !== event.bytesBefore) say(seq, 'the byte count is wrong')
+    for (const flaw of frameFlaws(event, segment, runs)) say(seq, flaw)
+    digest = chained.digest
+    bytes = event.bytesBefore + chained.bytes
+  }
+  if (seq !== segment.seq) return void say(seq, `the segment ends here, its tip says ${segment.seq}`)
+  if (!sameBytes(digest, segment.digest)) say(seq, "the tip's digest is wrong")
+  if (bytes !== null && bytes !== segment.bytes) say(seq, "the tip's byte count is wrong")
+}
+
+function* frameFlaws(
+  event: EventRecord,
+  segment: SegmentRecord,
+  runs: Map<string, { frames: number; ended: boolean }>,
+): Generator<string> {
+  const frame = parse(event.frame as string)
+  if (!frame) return yield 'the frame is not JSON'
+  if (frame.event_id !== event.seq) yield `the frame calls itself event ${frame.event_id}`
+  if (frame.conversation_id !== segment.conversationId) yield 'the frame names another conversation'
+  if (frame.stream_id === null) return
+  const run = runs.get(frame.stream_id) ?? { frames: 0, ended: false }
+  runs.set(frame.stream_id, run)
+  if (run.ended) yield `the run ${frame.stream_id} goes on behind its terminal frame`
+  if (frame.sequence_number !== ++run.frames) yield `the run ${frame.stream_id} is not numbered 1, 2, 3 …`
+  if (isTerminalKind(frame.kind)) run.ended = true
+}
+
+function parse(text: string): AnyFrame | null {
+  try {
+    return JSON.parse(text) as AnyFrame
+  } catch {
+    return null
+  }
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0
+}
