@@ -100,7 +100,7 @@ export function readConfig(
   )
   // npm runs scripts in the package's folder and says where it was called.
   const here = environment.INIT_CWD ?? cwd
-  const project = resolve(here, String(flags.project ?? variables.project ?? '.'))
+  const project = resolve(here, projectIn(flags) ?? variables.project ?? '.')
   const given: Given = {
     ...checked(readFile(project), CONFIG_FILE),
     ...checked(variables, 'the environment'),
@@ -119,6 +119,10 @@ export function readConfig(
   }
 }
 
+function projectIn(flags: Partial<Record<string, unknown>>): string | undefined {
+  return typeof flags.project === 'string' ? flags.project : undefined
+}
+
 function checked(values: Partial<Record<string, unknown>>, where: string): Given {
   const result: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(values)) {
@@ -129,7 +133,7 @@ function checked(values: Partial<Record<string, unknown>>, where: string): Given
     }
     result[name] = outcome.data
   }
-  return result as Given
+  return result
 }
 
 function readFile(project: string): Record<string, unknown> {

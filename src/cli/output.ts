@@ -1,7 +1,7 @@
 /** A mistake of the person's, or a state they can mend: said in one line. */
 export class CommandError extends Error {}
 
-const isTerminal = () => process.stderr.isTTY === true
+const isTerminal = () => process.stderr.isTTY
 
 /** Progress on standard error, on one line that renews itself; nothing when nobody is looking. */
 export function showProgress(text: string): void {
@@ -26,7 +26,7 @@ function styled(code: string, text: string): string {
 
 /** Model output may hold anything; on a terminal its control characters must not act. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  // oxlint-disable-next-line no-control-regex -- these are what is looked for
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
 }
 

@@ -105,6 +105,6 @@ function markText(mark: Mark): string | null {
     case 'agent':
       return `agent: ${printable(mark.to)}`
     case 'unknown':
-      return `${printable(mark.frameKind)}`
+      return printable(mark.frameKind)
   }
 }

@@ -39,6 +39,8 @@ export function createApp(deps: AppDependencies): App {
       },
       referrerPolicy: 'no-referrer',
       xFrameOptions: 'DENY',
+      // Whether names have TLS is for whoever puts it in front of us to say.
+      strictTransportSecurity: false,
     }),
   )
   app.use(guardHostAndOrigin(deps.allowedHosts))

@@ -7,7 +7,7 @@ export interface HttpMetrics {
   requests: MiddlewareHandler
   openStreams: Gauge
   /** Told of each committed group of writes. */
-  committed(group: { frames: number; seconds: number }): void
+  committed: (group: { frames: number; seconds: number }) => void
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]

@@ -278,7 +278,7 @@ export function isKnownFrame(frame: AnyFrame): frame is Frame {
 /** Checks a frame field by field; of an unknown kind only the envelope (L10). Fields it does not know survive. */
 export function parseFrame(value: unknown): AnyFrame {
   const envelope = envelopeSchema.parse(value)
-  return isKnownKind(envelope.kind) ? (frameSchemas[envelope.kind].parse(value) as Frame) : envelope
+  return isKnownKind(envelope.kind) ? frameSchemas[envelope.kind].parse(value) : envelope
 }
 
 const terminalKinds: ReadonlySet<string> = new Set<FrameKind>(['final', 'error'])

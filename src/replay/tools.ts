@@ -92,9 +92,7 @@ function withStatus(tool: ToolItem, frame: Frame<'tool.status'>): ToolItem {
 
 function withOutput(tool: ToolItem, frame: Frame<'tool.output'>): ToolItem {
   if (frame.partial) {
-    const isText =
-      typeof frame.output === 'string' && (tool.output === undefined || typeof tool.output === 'string')
-    const output = isText ? `${tool.output ?? ''}${frame.output}` : frame.output
+    const output = continued(tool.output, frame.output)
     return { ...tool, toolType: frame.tool_type, output, phase: forward(tool.phase, 'called') }
   }
   return {
@@ -104,6 +102,11 @@ function withOutput(tool: ToolItem, frame: Frame<'tool.output'>): ToolItem {
     phase: forward(tool.phase, 'output'),
     endedAt: tool.endedAt ?? frame.server_timestamp,
   }
+}
+
+/** Pieces of text add up; anything else is the newest state. */
+function continued(before: unknown, piece: unknown): unknown {
+  return typeof before === 'string' && typeof piece === 'string' ? before + piece : piece
 }
 
 function named(tool: ToolItem, frame: Frame<'tool.arguments.delta' | 'tool.arguments.done'>): ToolItem {

@@ -55,7 +55,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     const before = spilling.get(conversationId)
     if (before || drafts.some(isLarge)) {
       // What comes behind a large frame waits for it, so that the order of calls is the order of events.
-      const ready = Promise.all(drafts.map((draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
+      const ready = Promise.all(drafts.map(async (draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
       const turn = Promise.allSettled([before, ready])
       spilling.set(conversationId, turn)
       await turn

@@ -18,7 +18,7 @@ export function createWakeUps(): WakeUps {
   return {
     wake(conversationId) {
       const sets = conversationId === null ? watchers.values() : [watchers.get(conversationId) ?? []]
-      for (const set of sets) for (const notify of [...set]) notify()
+      for (const set of sets) for (const notify of set) notify()
     },
     watch(conversationId) {
       let changed = false

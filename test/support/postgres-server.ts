@@ -33,7 +33,7 @@ export async function startPostgres(): Promise<{ url: string; stop: () => Promis
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C.UTF-8'],
     postgresFlags: ['-c', 'max_connections=200'],
-    onLog: (line) => said.push(String(line)),
+    onLog: (line) => said.push(line),
     onError: (line) => said.push(String(line)),
   })
   try {

@@ -98,7 +98,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
         ended.abort()
         out.end()
       })
-    return RESPONSE_ALREADY_SENT as never
+    return RESPONSE_ALREADY_SENT
   })
 
   app.openapi(messages, async (c) => {

@@ -100,10 +100,8 @@ async function prepare(pool: pg.Pool): Promise<void> {
   await migrate(new Kysely({ dialect: new PostgresDialect({ pool }) }), 'postgres')
 }
 
-const BIGINT_OID = 20
+const BIGINT_OID = pg.types.builtins.INT8
 
 /** Numbers here are counts and sequence numbers, all within the safe integers. */
-const numericBigints: pg.CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
-    oid === BIGINT_OID ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
-}
+const numericBigints = new pg.TypeOverrides()
+numericBigints.setTypeParser(BIGINT_OID, Number)

@@ -20,8 +20,8 @@ export interface Dialect {
   /** Builds and compiles queries; it is connected to nothing. */
   db: Kysely<Schema>
   /** `column in (…)` as one statement with one parameter, however long the list. */
-  isIn(column: string, values: readonly string[]): RawBuilder<boolean>
-  listParameter(values: readonly string[]): unknown
+  isIn: (column: string, values: readonly string[]) => RawBuilder<boolean>
+  listParameter: (values: readonly string[]) => unknown
   /** Ends a select that must see no concurrent change of the rows it returns. SQLite's one writer needs nothing. */
   lockRows: RawBuilder<unknown>
 }

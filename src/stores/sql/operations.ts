@@ -13,7 +13,7 @@ import { dropProjections, eventsAfter, project, projections, segmentsAfter } fro
 
 /** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
 
-// biome-ignore lint/suspicious/noExplicitAny: each operation has its own argument; callers see the exact type.
+// oxlint-disable-next-line typescript/no-explicit-any -- each operation has its own argument; callers see its type
 type AnyOperation = (dialect: Dialect, argument: any) => Script<unknown>
 
 export const reads = {
