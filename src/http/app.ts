@@ -55,12 +55,10 @@ export function createApp(deps: AppDependencies): App {
 
   const api = createApi(deps)
   const document = api.getOpenAPI31Document(description)
-  api.get('/openapi.json', (c) => c.json(document))
   app.route('/api/v1', api)
-  // The usual places for what operators' tools look for.
-  for (const path of ['/health', '/ready', '/metrics', '/openapi.json']) {
-    app.get(path, (c) => api.fetch(rewritten(c.req.raw, path), c.env))
-  }
+  // Once more at the top, where operators' tools look for them.
+  addServiceRoutes(app, deps)
+  for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
   addPages(app, deps)
   return app
 }
@@ -91,10 +89,6 @@ function newApp(): App {
       })
     },
   })
-}
-
-function rewritten(request: Request, path: string): Request {
-  return new Request(new URL(path, request.url), { headers: request.headers })
 }
 
 function asWaymarkError(error: Error): WaymarkError | null {

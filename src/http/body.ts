@@ -11,6 +11,7 @@ export const readJsonBody: MiddlewareHandler = async (c, next) => {
     if (bytes.length > 0 && !isJson(c.req.header('content-type'))) {
       throw new WaymarkError('unsupported_media_type', 'The body must be application/json.')
     }
+    if (bytes.length === 0) c.req.raw.headers.set('content-type', 'application/json')
     const text = bytes.length === 0 ? '{}' : decode(bytes)
     assertJson(text)
     // Hono keeps promises here, whatever the type says.

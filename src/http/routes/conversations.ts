@@ -24,7 +24,7 @@ const create = createRoute({
   middleware: [requireScope('conversations:write')] as const,
   request: {
     headers: z.object({ 'idempotency-key': z.string().optional() }),
-    body: { required: true, content: { 'application/json': { schema: createConversationSchema } } },
+    body: { required: false, content: { 'application/json': { schema: createConversationSchema } } },
   },
   responses: { 201: json(conversationSchema, 'The new conversation'), ...problems },
 })

@@ -7,8 +7,16 @@ import type { ThreadData, ThreadReply } from './thread.ts'
 
 export async function openSqlite(path: string): Promise<Engine> {
   await mkdir(dirname(path), { recursive: true })
-  const writer = await startThread({ path, role: 'writer' })
-  const reader = await startThread({ path, role: 'reader' })
+  const reader = startThread({ path, role: 'reader' })
+  const writer = startThread({ path, role: 'writer' })
+  try {
+    await writer.ready
+    reader.open()
+    await reader.ready
+  } catch (error) {
+    await Promise.all([reader.terminate(), writer.terminate()])
+    throw error
+  }
   return {
     async read(name, argument) {
       const [outcome] = await reader.send({ read: { name, argument } })
@@ -28,7 +36,10 @@ export async function openSqlite(path: string): Promise<Engine> {
 }
 
 interface Thread {
+  ready: Promise<unknown>
+  open(): void
   send(work: Work): Promise<Outcome[]>
+  terminate(): Promise<unknown>
   close(): Promise<void>
 }
 
@@ -39,7 +50,7 @@ interface Waiter {
   reject(error: Error): void
 }
 
-async function startThread(data: ThreadData): Promise<Thread> {
+function startThread(data: ThreadData): Thread {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), { workerData: data })
   const waiters = new Map<number, Waiter>()
@@ -68,9 +79,11 @@ async function startThread(data: ThreadData): Promise<Thread> {
   worker.on('error', (error) => fail(new Error('the SQLite thread failed', { cause: error })))
   worker.on('exit', () => fail(new Error('the SQLite thread has ended')))
 
-  // Its own word that it is ready.
-  await answerTo(0)
   return {
+    // Its own word, under an id that no request has.
+    ready: answerTo(0),
+    open: () => worker.postMessage('open'),
+    terminate: () => worker.terminate(),
     send(work) {
       const id = ++lastId
       const answer = answerTo(id)

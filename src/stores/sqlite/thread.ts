@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'better-sqlite3'
 import { Kysely, SqliteDialect } from 'kysely'
@@ -30,6 +31,8 @@ const { path, role } = workerData as ThreadData
 const port = parentPort
 if (!port) throw new Error('this file runs as a thread')
 
+// The reader loads while the writer prepares the file, and opens it when told.
+if (role === 'reader') await once(port, 'message')
 const database = new Database(path, { readonly: role === 'reader', timeout: BUSY_TIMEOUT_MS })
 if (role === 'writer') {
   database.pragma('journal_mode = WAL')

@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Client, createClient } from '../../src/client/index.ts'
+import { type Config, readConfig } from '../../src/config.ts'
+import { issueToken, openStore, type RunningServer, startServer } from '../../src/main.ts'
+import type { Scope } from '../../src/protocol/api.ts'
+
+/** A whole server on a free port, in a project of its own. */
+export interface TestServer extends RunningServer {
+  config: Config
+  client: Client
+  /** A request as a client makes it; the path is below /api/v1. */
+  call(path: string, init?: RequestInit): Promise<Response>
+  /** A token for somebody else. */
+  tokenFor(tenant: string, scopes: Scope[]): Promise<string>
+}
+
+export async function startTestServer(options: Partial<Config> = {}): Promise<TestServer> {
+  const project = options.project ?? (await mkdtemp(join(tmpdir(), 'waymark-project-')))
+  const config: Config = {
+    ...readConfig({ project }, {}),
+    port: 0,
+    logLevel: 'silent',
+    ...options,
+  }
+  const server = await startServer(config)
+  return {
+    ...server,
+    config,
+    client: createClient({ url: server.url, token: server.token }),
+    call: (path, init = {}) =>
+      fetch(`${server.url}/api/v1${path}`, {
+        ...init,
+        headers: { Authorization: `Bearer ${server.token}`, ...init.headers },
+      }),
+    async tokenFor(tenant, scopes) {
+      const store = await openStore(config)
+      try {
+        return await issueToken(store.tokens, { name: 'test', tenant, scopes, days: null })
+      } finally {
+        await store.close()
+      }
+    },
+    async close() {
+      await server.close()
+      if (options.project === undefined) await rm(project, { recursive: true, force: true })
+    },
+  }
+}
+
+export function jsonBody(body: unknown): RequestInit {
+  return { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }
+}
