@@ -6,8 +6,8 @@ export interface Upkeep {
   /** The segment's events behind `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
   dropProjections(): Promise<void>
-  /** Stores rows for the events behind `from` up to `to`; answers how far the segment is projected now. */
-  project(step: ProjectionStep): Promise<number>
+  /** Projects the next events of a segment; answers how far it is now, and how long the segment. */
+  project(segment: SegmentRecord): Promise<{ projectedSeq: number; seq: number }>
   projections(): Promise<ProjectionRows>
 }
 
@@ -32,12 +32,4 @@ export interface EventRecord {
   digest: Uint8Array
   /** The whole frame, or why it can't be had. */
   frame: string | Error
-}
-
-export interface ProjectionStep {
-  conversationId: string
-  segment: number
-  from: number
-  to: number
-  rows: ProjectionRows
 }

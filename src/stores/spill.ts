@@ -29,8 +29,13 @@ export async function spill(blobs: BlobStore, draft: DraftText): Promise<DraftTe
   return { ...draft, blob }
 }
 
-/** The whole frame of a row that spilled; what the blob holds must be what was stored. */
+/** The whole frame of a row that spilled. */
 export async function unspill(blobs: BlobStore, head: string, blob: string): Promise<string> {
+  return joinSpilled(head, await readSpilled(blobs, blob))
+}
+
+/** What the blob holds must be what was stored. */
+export async function readSpilled(blobs: BlobStore, blob: string): Promise<string> {
   const stored = await blobs.get(blob)
   if (!stored) throw new WaymarkError('storage_failed', `The blob ${blob} is missing.`)
   const bytes = await decompress(stored).catch((cause: unknown) => {
@@ -39,5 +44,5 @@ export async function unspill(blobs: BlobStore, head: string, blob: string): Pro
   if (createHash('sha256').update(bytes).digest('hex') !== blob) {
     throw new WaymarkError('storage_failed', `The blob ${blob} is not what was stored.`)
   }
-  return joinSpilled(head, bytes.toString())
+  return bytes.toString()
 }

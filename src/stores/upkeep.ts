@@ -1,8 +1,9 @@
 import type { BlobStore } from '../core/blobs.ts'
 import type { EventRecord, Upkeep } from '../core/upkeep.ts'
 import type { Engine } from './engine.ts'
-import { unspill } from './spill.ts'
+import { readSpilled, unspill } from './spill.ts'
 import type { Schema } from './sql/schema.ts'
+import type { ProjectOutcome } from './sql/upkeep.ts'
 
 const SEGMENTS_AT_ONCE = 200
 const EVENTS_AT_ONCE = 200
@@ -44,8 +45,14 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
     async dropProjections() {
       await write('dropProjections', null)
     },
-    async project(step) {
-      return ((await write('project', step)) as { projectedSeq: number }).projectedSeq
+    async project({ conversationId, segment }) {
+      const spilled: Record<string, string> = {}
+      for (;;) {
+        const command = { conversationId, segment, limit: EVENTS_AT_ONCE, spilled }
+        const outcome = (await write('project', command)) as ProjectOutcome
+        if (!('missingBlobs' in outcome)) return outcome
+        for (const blob of outcome.missingBlobs) spilled[blob] = await readSpilled(blobs, blob)
+      }
     },
     projections: () => engine.read('projections', null),
   }

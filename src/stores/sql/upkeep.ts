@@ -1,5 +1,7 @@
-import { type ProjectionRows, projectionTables } from '../../core/projection.ts'
-import type { ProjectionStep, SegmentRecord } from '../../core/upkeep.ts'
+import { emptyRows, type ProjectionRows, projectFrame, projectionTables } from '../../core/projection.ts'
+import { joinSpilled } from '../../core/seal.ts'
+import type { SegmentRecord } from '../../core/upkeep.ts'
+import type { UnknownFrame } from '../../protocol/frames.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import type { Schema } from './schema.ts'
@@ -64,17 +66,49 @@ export function* dropProjections(dialect: Dialect, _all: null): Script<void> {
   )
 }
 
-/** Stores projected rows of one segment, unless somebody else has gone further meanwhile. */
-export function* project(dialect: Dialect, command: ProjectionStep): Script<{ projectedSeq: number }> {
+/** Frames that spilled, by their blob: a script can't fetch them, so it is handed them. */
+export type SpilledTexts = Readonly<Record<string, string>>
+
+export type ProjectOutcome = { missingBlobs: string[] } | { projectedSeq: number; seq: number }
+
+/**
+ * Projects the next events of a segment. Reading and storing happen under the conversation's lock, so that it comes to
+ * the end however fast appends come in; from then on they project themselves.
+ */
+export function* project(
+  dialect: Dialect,
+  command: { conversationId: string; segment: number; limit: number; spilled: SpilledTexts },
+): Script<ProjectOutcome> {
   const { db } = dialect
+  const { segment, limit, spilled } = command
   yield* lockConversations(dialect, [command.conversationId])
   const tip = yield* first(
-    db.selectFrom('tips').select('projected_seq').where('segment', '=', command.segment),
+    db.selectFrom('tips').select(['projected_seq', 'seq']).where('segment', '=', segment),
   )
-  if (tip?.projected_seq !== command.from) return { projectedSeq: tip?.projected_seq ?? command.to }
-  for (const table of projectionTables) yield* insertAll(table, command.rows[table])
-  yield* all(db.updateTable('tips').set({ projected_seq: command.to }).where('segment', '=', command.segment))
-  return { projectedSeq: command.to }
+  if (!tip) throw new Error(`segment ${segment} has no tip`)
+  const events = yield* eventsAfter(dialect, { segment, after: tip.projected_seq, limit })
+  const missingBlobs = events.flatMap(({ blob }) => (blob === null || blob in spilled ? [] : blob))
+  if (missingBlobs.length > 0) return { missingBlobs }
+
+  const rows = emptyRows()
+  for (const event of events) projectEvent(rows, event, spilled)
+  for (const table of projectionTables) yield* insertAll(table, rows[table])
+  const projectedSeq = tip.projected_seq + events.length
+  yield* all(db.updateTable('tips').set({ projected_seq: projectedSeq }).where('segment', '=', segment))
+  return { projectedSeq, seq: tip.seq }
+}
+
+function projectEvent(rows: ProjectionRows, event: Schema['events'], spilled: SpilledTexts): void {
+  const text = event.blob === null ? event.frame : joinSpilled(event.frame, spilled[event.blob] ?? '')
+  const frame = JSON.parse(text) as UnknownFrame
+  const place = {
+    segment: event.segment,
+    seq: event.seq,
+    conversationId: frame.conversation_id,
+    runId: frame.stream_id,
+    timestamp: frame.server_timestamp,
+  }
+  projectFrame(rows, place, frame)
 }
 
 /** Every projected row, in a fixed order: what a rebuild must bring back. */
