@@ -1,0 +1,72 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createClient } from '../../src/client/index.ts'
+import type { Verified } from '../../src/workers/verify.ts'
+
+const serverFile = fileURLToPath(new URL('./full-disk-server.ts', import.meta.url))
+
+/** A mount of its own needs a namespace of its own; where the system gives none, there is no small disk to fill. */
+const namespace = [['-m'], ['-Urm']].find(
+  (flags) => spawnSync('unshare', [...flags, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0,
+)
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'waymark-full-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+it('[L3] a full disk is reported, and nobody sees a frame that is not stored', async (context) => {
+  if (!namespace) return context.skip('this system lets nobody mount a small disk')
+  const server = spawn(
+    'unshare',
+    [
+      ...namespace,
+      'sh',
+      '-c',
+      'mount -t tmpfs -o size=6m tmpfs "$0" && exec "$1" "$2" "$0"',
+      folder,
+      process.execPath,
+      serverFile,
+    ],
+    { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
+  )
+  const { url, token, id } = await answer<{ url: string; token: string; id: string }>(server)
+  const client = createClient({ url, token })
+  const stop = new AbortController()
+  const seen: string[] = []
+  const following = (async () => {
+    for await (const items of client.stream(id, { signal: stop.signal })) {
+      for (const item of items) if (item.type === 'frame') seen.push(item.text)
+    }
+  })()
+
+  server.send('fill')
+  const { stored, code } = await answer<{ stored: number; code: string }>(server)
+  expect(code).toBe('storage_failed')
+  expect(stored).toBeGreaterThan(1000)
+  await expect.poll(() => seen.length).toBe(stored)
+
+  const text: string[] = []
+  for await (const items of client.stream(id, { follow: false })) {
+    for (const item of items) if (item.type === 'frame') text.push(item.text)
+  }
+  expect(seen).toEqual(text)
+
+  server.send('verify')
+  expect((await answer<Verified>(server)).flaws).toEqual([])
+  stop.abort()
+  await following
+  server.kill('SIGKILL')
+  await once(server, 'exit')
+})
+
+async function answer<T>(server: ChildProcess): Promise<T> {
+  const [message] = await once(server, 'message')
+  return message as T
+}
