@@ -96,7 +96,9 @@ describe('a client', () => {
     await end()
   })
 
-  it('[L7] ends with the right transcript whatever is cut and undone, wherever, connected or not', async () => {
+  it('[L7] ends with the right transcript whatever is cut and undone, wherever, connected or not', {
+    timeout: 600_000,
+  }, async () => {
     const step = fc.oneof(
       fc.record({ type: fc.constant('answer' as const), words: fc.nat(6), ends: fc.boolean() }),
       fc.record({ type: fc.constant('cut' as const), at: fc.nat(1000) }),

@@ -1,0 +1,54 @@
+// Writes the documents that are made from the code: `npm run docs`. A test fails when they are not up to date.
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { createProgram } from '../src/cli/program.ts'
+import { settings } from '../src/config.ts'
+
+export function generatedDocs(): Record<string, string> {
+  return { 'docs/settings.md': settingsText(), 'docs/cli.md': cliText() }
+}
+
+function settingsText(): string {
+  const rows = Object.entries(settings).map(([name, { flag, variable, about }]) => {
+    const flagText = flag ? `\`${flag}\`` : '–'
+    return `| \`${name}\` | ${flagText} | \`${variable}\` | ${about} |`
+  })
+  return `# Settings
+
+A flag wins over a variable, a variable over \`waymark.config.json\` in the project's folder, where the settings have the
+names of the first column. The file does not know \`project\`: it is found there.
+
+| setting | flag | variable | meaning |
+| --- | --- | --- | --- |
+${rows.join('\n')}
+`
+}
+
+function cliText(): string {
+  return `# The command line\n\n${sections(createProgram()).join('\n')}`
+}
+
+function sections(command: Command): string[] {
+  let text = ''
+  command.configureOutput({
+    writeOut: (chunk) => {
+      text += chunk
+    },
+    getOutHelpWidth: () => 100,
+  })
+  command.outputHelp()
+  const own = `## ${nameOf(command)}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\`\n`
+  return [own, ...command.commands.flatMap(sections)]
+}
+
+function nameOf(command: Command): string {
+  return command.parent ? `${nameOf(command.parent)} ${command.name()}` : command.name()
+}
+
+if (import.meta.main) {
+  for (const [path, text] of Object.entries(generatedDocs())) {
+    writeFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), text)
+    console.log(`wrote ${path}`)
+  }
+}

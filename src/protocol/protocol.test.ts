@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest'
+import { formatCursor, parseCursor } from './cursor.ts'
+import { frameKinds, isTerminalKind, parseFrame } from './frames.ts'
+import { isId, makeId, newId } from './ids.ts'
+
+const envelope = {
+  schema: 'public_sse_v1',
+  event_id: 1,
+  conversation_id: 'conv_a',
+  stream_id: null,
+  sequence_number: null,
+  server_timestamp: '2026-01-01T00:00:00.000Z',
+}
+
+describe('ids', () => {
+  it('sort by their time and are never the same', () => {
+    const random = new Uint8Array(16)
+    const times = [0, 1, 31, 32, 1_700_000_000_000, 1_700_000_000_001]
+    const ids = times.map((time) => makeId('conv', time, random))
+    expect([...ids].sort((a, b) => (a < b ? -1 : 1))).toEqual(ids)
+    expect(new Set(Array.from({ length: 1000 }, () => newId('run'))).size).toBe(1000)
+  })
+
+  it('are known by their prefix', () => {
+    expect(isId('conv', newId('conv'))).toBe(true)
+    expect(isId('conv', newId('run'))).toBe(false)
+    expect(isId('conv', 'conv_short')).toBe(false)
+  })
+})
+
+describe('cursors', () => {
+  it('are written and read back', () => {
+    const cursor = { segmentId: newId('seg'), seq: 42 }
+    expect(parseCursor(formatCursor(cursor))).toEqual(cursor)
+  })
+
+  it.each([
+    '',
+    '.',
+    'x.1',
+    `${newId('seg')}`,
+    `${newId('seg')}.`,
+    `${newId('seg')}.01`,
+    `${newId('seg')}.1e3`,
+  ])('%j is none', (text) => expect(parseCursor(text)).toBeNull())
+})
+
+describe('frames', () => {
+  it('[L10] of an unknown kind parse and survive, with every field', () => {
+    const frame = { ...envelope, kind: 'quantum.leap', leap: { far: true } }
+    expect(parseFrame(frame)).toEqual(frame)
+  })
+
+  it('[L10] keep fields that their kind does not have yet', () => {
+    const frame = { ...envelope, kind: 'lifecycle', status: 'queued', mood: 'good' }
+    expect(parseFrame(frame)).toEqual(frame)
+  })
+
+  it.each([
+    ['a wrong schema', { ...envelope, schema: 'other', kind: 'lifecycle', status: 'queued' }],
+    ['no kind', { ...envelope }],
+    ['a status that is none', { ...envelope, kind: 'lifecycle', status: 'sleepy' }],
+    ['a missing field', { ...envelope, kind: 'message.delta', output_index: 0, item_id: 'x', delta: '' }],
+    ['an event number of 0', { ...envelope, event_id: 0, kind: 'lifecycle', status: 'queued' }],
+  ])('with %s are refused', (_, frame) => expect(() => parseFrame(frame)).toThrow())
+
+  it('have the kinds of the specification, of which two are terminal', () => {
+    expect(frameKinds).toHaveLength(34)
+    expect(frameKinds.filter(isTerminalKind)).toEqual(['final', 'error'])
+  })
+})
