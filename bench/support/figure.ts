@@ -1,0 +1,36 @@
+/** One line of the table. */
+export interface Figure {
+  figure: string
+  ours: string
+  peer: string
+  ratio: string
+  wanted: string
+  /** Null where nothing is demanded. */
+  met: boolean | null
+}
+
+/** A bench prints its figures for the runner that started it. */
+export function report(figures: readonly Figure[]): void {
+  process.stdout.write(`${JSON.stringify(figures)}\n`)
+}
+
+export function say(text: string): void {
+  process.stderr.write(`  ${text}\n`)
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+export function perSecond(rate: number): string {
+  return `${Math.round(rate).toLocaleString('en')}/s`
+}
+
+export function times(ratio: number): string {
+  return `${ratio.toFixed(ratio < 10 ? 1 : 0)}×`
+}
+
+export function milliseconds(value: number): string {
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`
+}
