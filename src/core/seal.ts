@@ -27,6 +27,7 @@ export interface Stamp {
 export interface SealedEvent {
   seq: number
   bytesBefore: number
+  bytes: number
   /** The frame; of a spilled one only its head, which `blob` completes. */
   frame: string
   blob: string | null
@@ -49,6 +50,7 @@ export function seal(tip: Tip, stamp: Stamp, draft: DraftText): { event: SealedE
     event: {
       seq,
       bytesBefore: tip.bytes,
+      bytes,
       frame: draft.blob === null ? frame : head,
       blob: draft.blob,
       digest,

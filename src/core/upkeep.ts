@@ -6,8 +6,8 @@ export interface Upkeep {
   /** The segment's events behind `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
   dropProjections(): Promise<void>
-  /** Projects the next events of a segment; answers how far it is now, and how long the segment. */
-  project(segment: SegmentRecord): Promise<{ projectedSeq: number; seq: number }>
+  /** Projects the next events of a segment; answers how many, and whether it has come to the end. */
+  project(segment: SegmentRecord): Promise<{ projected: number; isDone: boolean }>
   projections(): Promise<ProjectionRows>
 }
 
@@ -17,11 +17,10 @@ export interface SegmentRecord {
   conversationId: string
   parent: number | null
   cut: number
-  /** The tip as it is recorded. */
+  /** Its last event. */
   seq: number
-  bytes: number
-  digest: Uint8Array
-  projectedSeq: number
+  /** How far a rebuild has come; null when there is none under way. */
+  projectedSeq: number | null
   /** The digest its first event is chained to; null when the parent's event is not there. */
   parentDigest: Uint8Array | null
 }

@@ -147,7 +147,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
       await write('cut', { ...command, now: clock.now() }, command.conversationId)
     },
     async moveHead(command) {
-      await write('moveHead', command, command.conversationId)
+      await write('moveHead', { ...command, now: clock.now() }, command.conversationId)
     },
     async change(tenant, id, change) {
       await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)

@@ -16,13 +16,11 @@ export async function catchUpProjections(
 ): Promise<number> {
   let events = 0
   for await (const segment of upkeep.segments({ onlyUnprojected: true })) {
-    let before = segment.projectedSeq
-    for (;;) {
-      const { projectedSeq, seq } = await upkeep.project(segment)
-      events += projectedSeq - before
-      before = projectedSeq
+    for (let isDone = false; !isDone; ) {
+      const step = await upkeep.project(segment)
+      events += step.projected
+      isDone = step.isDone
       onProgress(events)
-      if (projectedSeq >= seq) break
     }
   }
   return events

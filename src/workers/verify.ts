@@ -50,9 +50,7 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
     digest = chained.digest
     bytes = event.bytesBefore + chained.bytes
   }
-  if (seq !== segment.seq) return void say(seq, `the segment ends here, its tip says ${segment.seq}`)
-  if (!sameBytes(digest, segment.digest)) say(seq, "the tip's digest is wrong")
-  if (bytes !== null && bytes !== segment.bytes) say(seq, "the tip's byte count is wrong")
+  if (seq !== segment.seq) say(seq, `the segment ends here, not at ${segment.seq}`)
 }
 
 function* frameFlaws(

@@ -11,7 +11,8 @@ import { type DraftText, type SealedEvent, seal, type Tip } from '../../core/sea
 import { type Dialect, listQuery } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import type { Schema } from './schema.ts'
-import { insertAll, replaceAll, type Script } from './script.ts'
+import { all, insertAll, replaceAll, type Script } from './script.ts'
+import { isLastOf } from './tip.ts'
 
 export interface AppendRequest {
   tenant: string
@@ -26,43 +27,58 @@ export type AppendOutcome =
   | { ok: true; firstSeq: number; lastSeq: number }
   | { ok: false; refusal: AppendRefusal }
 
-interface Head {
+/** The segment that a conversation's events go to, and its end. */
+export interface Head {
   tenant: string
   segment: number
   tip: Tip
-  projectedSeq: number
-  updatedAt: string
+  /** False while a rebuild is behind: it comes to new events by itself, in order. */
+  isProjected: boolean
 }
 
 interface Run extends RunState {
   conversationId: string
+  isChanged: boolean
 }
 
 /** Everything that arrived together goes into one transaction, each request in its turn. */
 export function* append(dialect: Dialect, requests: readonly AppendRequest[]): Script<AppendOutcome[]> {
   const heads = yield* loadHeads(dialect, [...new Set(requests.map((request) => request.conversationId))])
+  return yield* appendTo(dialect, heads, requests)
+}
+
+export function* appendTo(
+  dialect: Dialect,
+  heads: Map<string, Head>,
+  requests: readonly AppendRequest[],
+): Script<AppendOutcome[]> {
   const runs = yield* loadRuns(
     dialect,
     requests.flatMap((request) => request.runId ?? []),
   )
   const events: Schema['events'][] = []
   const projected = emptyRows()
+  const touched = new Map<string, string>()
   const outcomes = requests.map((request): AppendOutcome => {
     assertTerminalIsLast(request)
-    const head = heads.get(request.conversationId)
-    const known = head?.tenant === request.tenant ? head : undefined
-    const run = request.runId === null ? undefined : runs.get(request.runId)
-    const own = run?.conversationId === request.conversationId ? run : undefined
-    const refusal = refuseAppend(known?.segment ?? null, own, request)
-    if (refusal || !known) return { ok: false, refusal: refusal ?? 'conversation_not_found' }
-    const firstSeq = known.tip.seq + 1
-    for (const draft of request.drafts) events.push(sealNext(known, own, request, draft, projected))
-    if (own && endsRun(request)) own.ended = true
-    known.updatedAt = request.timestamp
-    return { ok: true, firstSeq, lastSeq: known.tip.seq }
+    const found = heads.get(request.conversationId)
+    const head = found?.tenant === request.tenant ? found : undefined
+    const known = request.runId === null ? undefined : runs.get(request.runId)
+    const run = known?.conversationId === request.conversationId ? known : undefined
+    const refusal = refuseAppend(head?.segment ?? null, run, request)
+    if (refusal || !head) return { ok: false, refusal: refusal ?? 'conversation_not_found' }
+    const firstSeq = head.tip.seq + 1
+    for (const draft of request.drafts) {
+      events.push(sealNext(head, run, request, draft, projected))
+      if (isProjected(draft.kind)) touched.set(request.conversationId, request.timestamp)
+    }
+    if (run) run.isChanged = true
+    if (run && endsRun(request)) run.ended = true
+    return { ok: true, firstSeq, lastSeq: head.tip.seq }
   })
   yield* insertAll('events', events)
-  if (events.length > 0) yield* saveHeads(heads, runs, requests, outcomes)
+  yield* saveRuns(runs)
+  yield* touch(dialect, touched)
   for (const table of projectionTables) yield* insertAll(table, projected[table])
   return outcomes
 }
@@ -78,13 +94,9 @@ function sealNext(
   const sequenceNumber = run ? ++run.frames : null
   const { event, tip } = seal(head.tip, { conversationId, runId, sequenceNumber, timestamp }, draft)
   head.tip = tip
-  // While a rebuild is behind, it comes to this event by itself, in order.
-  if (head.projectedSeq === event.seq - 1) {
-    head.projectedSeq = event.seq
-    if (isProjected(draft.kind)) {
-      const place = { segment: head.segment, seq: event.seq, conversationId, runId, timestamp }
-      projectFrame(projected, place, JSON.parse(draft.text))
-    }
+  if (head.isProjected && isProjected(draft.kind)) {
+    const place = { segment: head.segment, seq: event.seq, conversationId, runId, timestamp }
+    projectFrame(projected, place, JSON.parse(draft.text))
   }
   return eventRow(head.segment, event)
 }
@@ -94,6 +106,7 @@ function eventRow(segment: number, event: SealedEvent): Schema['events'] {
     segment,
     seq: event.seq,
     bytes_before: event.bytesBefore,
+    bytes: event.bytes,
     frame: event.frame,
     blob: event.blob,
     digest: event.digest,
@@ -103,18 +116,20 @@ function eventRow(segment: number, event: SealedEvent): Schema['events'] {
 const headsIn = listQuery(({ db, isIn }) =>
   db
     .selectFrom('conversations as c')
-    .innerJoin('tips as t', 't.segment', 'c.head_segment')
+    .innerJoin('events as e', 'e.segment', 'c.head_segment')
+    .leftJoin('unprojected as u', 'u.segment', 'c.head_segment')
     .select([
       'c.id',
       'c.tenant_id',
       'c.head_segment',
-      't.seq',
-      't.bytes',
-      't.digest',
-      't.projected_seq',
-      't.updated_at',
+      'e.seq',
+      'e.bytes_before',
+      'e.bytes',
+      'e.digest',
+      'u.segment as unprojected',
     ])
     .where('c.deleted_at', 'is', null)
+    .where(isLastOf('e', 'c.head_segment'))
     .where(isIn('c.id', [])),
 )
 
@@ -129,9 +144,8 @@ function* loadHeads(dialect: Dialect, conversationIds: readonly string[]): Scrip
       {
         tenant: row.tenant_id,
         segment: row.head_segment,
-        tip: { seq: row.seq, bytes: row.bytes, digest: row.digest },
-        projectedSeq: row.projected_seq,
-        updatedAt: row.updated_at,
+        tip: { seq: row.seq, bytes: row.bytes_before + row.bytes, digest: row.digest },
+        isProjected: row.unprojected === null,
       },
     ]),
   )
@@ -149,30 +163,27 @@ function* loadRuns(dialect: Dialect, runIds: readonly string[]): Script<Map<stri
         epoch: row.epoch,
         frames: row.frames,
         ended: row.ended === 1,
+        isChanged: false,
       },
     ]),
   )
 }
 
-function* saveHeads(
-  heads: Map<string, Head>,
-  runs: Map<string, Run>,
-  requests: readonly AppendRequest[],
-  outcomes: readonly AppendOutcome[],
-): Script<void> {
-  const written = requests.filter((_, index) => outcomes[index]?.ok)
-  const tips = [...new Set(written.map((request) => request.conversationId))].flatMap((id) => {
-    const head = heads.get(id)
-    if (!head) return []
-    const { segment, tip, projectedSeq, updatedAt } = head
-    return { segment, ...tip, projected_seq: projectedSeq, updated_at: updatedAt }
-  })
-  yield* replaceAll('tips', ['segment'], tips)
-  const runRows = [...new Set(written.flatMap((request) => request.runId ?? []))].flatMap((id) => {
-    const run = runs.get(id)
-    if (!run) return []
-    const { conversationId, segment, epoch, frames, ended } = run
-    return { id, conversation_id: conversationId, segment, epoch, frames, ended: ended ? 1 : 0 }
-  })
-  yield* replaceAll('runs', ['id'], runRows)
+function* saveRuns(runs: Map<string, Run>): Script<void> {
+  const rows = [...runs].flatMap(([id, { conversationId, segment, epoch, frames, ended, isChanged }]) =>
+    isChanged ? { id, conversation_id: conversationId, segment, epoch, frames, ended: ended ? 1 : 0 } : [],
+  )
+  yield* replaceAll('runs', ['id'], rows)
+}
+
+/** Moves conversations in which something was said or done up in the list. */
+function* touch({ db, isIn }: Dialect, touched: ReadonlyMap<string, string>): Script<void> {
+  const latest = [...touched.values()].sort().at(-1)
+  if (latest === undefined) return
+  yield* all(
+    db
+      .updateTable('conversations')
+      .set({ updated_at: latest })
+      .where(isIn('conversations.id', [...touched.keys()])),
+  )
 }

@@ -1,11 +1,12 @@
 import { timestamp } from '../../core/clock.ts'
 import type { ConversationChange } from '../../core/ledger.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
+import { append } from './append.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
-import { appendOutsideRuns } from './segments.ts'
+import { outsideRuns } from './segments.ts'
 
 export function* changeConversation(
   dialect: Dialect,
@@ -24,8 +25,8 @@ export function* changeConversation(
       .where('id', '=', command.id),
   )
   if (command.title !== undefined) {
-    yield* appendOutsideRuns(dialect, command, command.id, [
-      { kind: 'conversation.retitled', title: command.title },
+    yield* append(dialect, [
+      outsideRuns(command, command.id, [{ kind: 'conversation.retitled', title: command.title }]),
     ])
   }
   return { done: true }

@@ -6,7 +6,7 @@ import type { Dialect } from './dialect.ts'
 import { readConversation } from './read-conversations.ts'
 import type { Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
-import { appendOutsideRuns, insertSegment } from './segments.ts'
+import { beginSegment } from './segments.ts'
 
 export function* createConversation(
   dialect: Dialect,
@@ -27,7 +27,12 @@ export function* createConversation(
     }
     if (earlier) return { conversation: JSON.parse(earlier.response) as Conversation, repeated: true }
   }
-  const segment = yield* insertSegment(dialect, { ...command, parent: null, tip: genesis })
+  const segment = yield* beginSegment(dialect, {
+    ...command,
+    parent: null,
+    tip: genesis,
+    frames: [command.frame],
+  })
   yield* all(
     db.insertInto('conversations').values({
       id: command.conversationId,
@@ -38,11 +43,11 @@ export function* createConversation(
       parent_event_number: null,
       settings: JSON.stringify(command.settings),
       created_at: timestamp(command.now),
+      updated_at: timestamp(command.now),
       deleted_at: null,
       deleted_by: null,
     }),
   )
-  yield* appendOutsideRuns(dialect, command, command.conversationId, [command.frame])
   const conversation = yield* readConversation(dialect, { tenant, id: command.conversationId })
   if ('refused' in conversation) throw new Error('a conversation just made can not be read')
   if (idempotency) {

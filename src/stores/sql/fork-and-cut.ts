@@ -5,7 +5,7 @@ import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
-import { appendOutsideRuns, insertSegment, placeOf, setHead } from './segments.ts'
+import { beginSegment, placeOf, setHead } from './segments.ts'
 
 /** Fork and cut are the same thing: a new segment whose parent is cut at `after`. */
 export function* fork(
@@ -14,12 +14,22 @@ export function* fork(
 ): Script<Refusable<{ done: true }>> {
   const parent = yield* placeOf(dialect, command)
   if ('refused' in parent) return parent
-  const segment = yield* insertSegment(dialect, {
+  const frames: FrameDraft[] = [
+    {
+      kind: 'conversation.forked',
+      parent_conversation_id: command.conversationId,
+      from_event_number: command.after,
+    },
+  ]
+  if (command.title !== undefined) frames.push({ kind: 'conversation.retitled', title: command.title })
+  const segment = yield* beginSegment(dialect, {
+    tenant: command.tenant,
     segmentId: command.newSegmentId,
     conversationId: command.newConversationId,
     now: command.now,
     parent: parent.segment,
     tip: parent.tip,
+    frames,
   })
   const source = yield* first(
     dialect.db
@@ -37,19 +47,11 @@ export function* fork(
       parent_event_number: command.after,
       settings: source?.settings ?? '{}',
       created_at: timestamp(command.now),
+      updated_at: timestamp(command.now),
       deleted_at: null,
       deleted_by: null,
     }),
   )
-  const frames: FrameDraft[] = [
-    {
-      kind: 'conversation.forked',
-      parent_conversation_id: command.conversationId,
-      from_event_number: command.after,
-    },
-  ]
-  if (command.title !== undefined) frames.push({ kind: 'conversation.retitled', title: command.title })
-  yield* appendOutsideRuns(dialect, command, command.newConversationId, frames)
   return { done: true }
 }
 
@@ -59,26 +61,29 @@ export function* cut(
 ): Script<Refusable<{ done: true }>> {
   const parent = yield* placeOf(dialect, command)
   if ('refused' in parent) return parent
-  const segment = yield* insertSegment(dialect, {
+  const truncated: FrameDraft = {
+    kind: 'conversation.truncated',
+    cut_after: command.after,
+    message_id: command.messageId,
+    by: command.by,
+  }
+  const segment = yield* beginSegment(dialect, {
+    tenant: command.tenant,
     segmentId: command.newSegmentId,
     conversationId: command.conversationId,
     now: command.now,
     parent: parent.segment,
     tip: parent.tip,
+    frames: [truncated],
   })
-  yield* setHead(dialect, command.conversationId, segment)
-  yield* appendOutsideRuns(dialect, command, command.conversationId, [
-    {
-      kind: 'conversation.truncated',
-      cut_after: command.after,
-      message_id: command.messageId,
-      by: command.by,
-    },
-  ])
+  yield* setHead(dialect, command.conversationId, segment, command.now)
   return { done: true }
 }
 
-export function* moveHead(dialect: Dialect, command: MoveHeadCommand): Script<Refusable<{ done: true }>> {
+export function* moveHead(
+  dialect: Dialect,
+  command: MoveHeadCommand & { now: number },
+): Script<Refusable<{ done: true }>> {
   const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
   if (!head) return noConversation
   const target = yield* first(
@@ -89,6 +94,6 @@ export function* moveHead(dialect: Dialect, command: MoveHeadCommand): Script<Re
       .where('conversation_id', '=', command.conversationId),
   )
   if (!target) return { refused: 'segment_not_found', why: 'The conversation has no such segment.' }
-  yield* setHead(dialect, command.conversationId, target.no)
+  yield* setHead(dialect, command.conversationId, target.no, command.now)
   return { done: true }
 }

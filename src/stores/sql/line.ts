@@ -5,6 +5,7 @@ import type { ConversationId, SegmentId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import { all, first, type Script } from './script.ts'
+import { isLastOf } from './tip.ts'
 
 /** A live conversation of this tenant with its head, or undefined. */
 export function* findHead(dialect: Dialect, tenant: string, conversationId: string, use: 'change' | 'read') {
@@ -12,8 +13,9 @@ export function* findHead(dialect: Dialect, tenant: string, conversationId: stri
   const query = dialect.db
     .selectFrom('conversations as c')
     .innerJoin('segments as s', 's.no', 'c.head_segment')
-    .innerJoin('tips as t', 't.segment', 's.no')
-    .select(['c.id', 'c.head_segment', 's.id as segment_id', 't.seq', 't.bytes', 't.digest'])
+    .innerJoin('events as e', 'e.segment', 's.no')
+    .select(['c.id', 'c.head_segment', 's.id as segment_id', 'e.seq', 'e.digest'])
+    .where(isLastOf('e', 's.no'))
     .where('c.id', '=', conversationId)
     .where('c.tenant_id', '=', tenant)
     .where('c.deleted_at', 'is', null)
@@ -62,8 +64,9 @@ export function* lineRead(dialect: Dialect, cursor: Cursor): Script<Line | undef
   const segment = yield* first(
     dialect.db
       .selectFrom('segments as s')
-      .innerJoin('tips as t', 't.segment', 's.no')
-      .select(['s.no', 's.cut', 't.seq'])
+      .innerJoin('events as e', 'e.segment', 's.no')
+      .select(['s.no', 's.cut', 'e.seq'])
+      .where(isLastOf('e', 's.no'))
       .where('s.id', '=', cursor.segmentId),
   )
   if (!segment || cursor.seq > segment.seq || cursor.seq < segment.cut) return undefined

@@ -20,7 +20,7 @@ export function* listConversations(
 ): Script<{ items: Conversation[]; more: boolean }> {
   const { after, search, limit, tenant } = query
   const later = after
-    ? sql`(t.updated_at < ${after.updatedAt} or (t.updated_at = ${after.updatedAt} and c.id < ${after.id}))`
+    ? sql`(c.updated_at < ${after.updatedAt} or (c.updated_at = ${after.updatedAt} and c.id < ${after.id}))`
     : sql`1 = 1`
   const found = search === null ? sql`1 = 1` : sql`c.id in (${matching(tenant, search)})`
   const rows = yield* describe(dialect, sql`${later} and ${found}`, tenant, limit + 1)
@@ -70,10 +70,10 @@ function* describe(
   const query = sql<DescribedRow>`
     with recursive page as (
       select c.id, c.head_segment, c.workspace_id, c.parent_conversation_id, c.parent_event_number, c.settings,
-        c.created_at, t.updated_at, t.seq
-      from conversations c join tips t on t.segment = c.head_segment
+        c.created_at, c.updated_at, (select max(seq) from events e where e.segment = c.head_segment) as seq
+      from conversations c
       where c.tenant_id = ${tenant} and c.deleted_at is null and ${where}
-      order by t.updated_at desc, c.id desc limit ${limit}
+      order by c.updated_at desc, c.id desc limit ${limit}
     ), line(conversation_id, segment, upto) as (
       select id, head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from page
       union all

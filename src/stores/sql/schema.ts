@@ -12,6 +12,8 @@ export interface Schema {
     parent_event_number: number | null
     settings: string
     created_at: string
+    /** When something was last said, done or renamed; not every word of an answer counts. */
+    updated_at: string
     deleted_at: string | null
     deleted_by: string | null
   }
@@ -24,21 +26,18 @@ export interface Schema {
     cut: number
     created_at: string
   }
-  /** Where each segment ends: kept apart from `segments` because it changes with every append. */
-  tips: {
+  /** Segments whose projections a rebuild has not caught up with yet; usually none. */
+  unprojected: {
     segment: number
-    seq: number
-    bytes: number
-    digest: Uint8Array
-    /** How far the projections have followed. */
     projected_seq: number
-    updated_at: string
   }
   events: {
     segment: number
     seq: number
     /** Bytes of all frames before this one on the line: lets a page stop at a size without reading the rest. */
     bytes_before: number
+    /** Of this frame. */
+    bytes: number
     frame: string
     blob: string | null
     digest: Uint8Array
@@ -80,17 +79,10 @@ export const bulkTypes = {
     segment: 'bigint',
     seq: 'bigint',
     bytes_before: 'bigint',
+    bytes: 'bigint',
     frame: 'text',
     blob: 'text',
     digest: 'bytea',
-  },
-  tips: {
-    segment: 'bigint',
-    seq: 'bigint',
-    bytes: 'bigint',
-    digest: 'bytea',
-    projected_seq: 'bigint',
-    updated_at: 'text',
   },
   runs: {
     id: 'text',

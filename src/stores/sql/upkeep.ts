@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { emptyRows, type ProjectionRows, projectFrame, projectionTables } from '../../core/projection.ts'
 import { joinSpilled } from '../../core/seal.ts'
 import type { SegmentRecord } from '../../core/upkeep.ts'
@@ -16,7 +17,7 @@ export function* segmentsAfter(
   return yield* all(
     db
       .selectFrom('segments as s')
-      .innerJoin('tips as t', 't.segment', 's.no')
+      .leftJoin('unprojected as u', 'u.segment', 's.no')
       .leftJoin('events as e', (join) =>
         join.onRef('e.segment', '=', 's.parent').onRef('e.seq', '=', 's.cut'),
       )
@@ -26,14 +27,12 @@ export function* segmentsAfter(
         's.conversation_id as conversationId',
         's.parent',
         's.cut',
-        't.seq',
-        't.bytes',
-        't.digest',
-        't.projected_seq as projectedSeq',
+        sql<number>`coalesce((select max(seq) from events where segment = s.no), s.cut)`.as('seq'),
+        'u.projected_seq as projectedSeq',
         'e.digest as parentDigest',
       ])
       .where('s.no', '>', query.after)
-      .$if(query.onlyUnprojected, (eb) => eb.whereRef('t.projected_seq', '<', 't.seq'))
+      .$if(query.onlyUnprojected, (found) => found.where('u.segment', 'is not', null))
       .orderBy('s.no')
       .limit(query.limit),
   )
@@ -59,17 +58,19 @@ export function* dropProjections(dialect: Dialect, _all: null): Script<void> {
   const { db } = dialect
   yield* lockConversations(dialect, 'all')
   for (const table of projectionTables) yield* all(db.deleteFrom(table))
+  yield* all(db.deleteFrom('unprojected'))
   yield* all(
-    db.updateTable('tips').set((eb) => ({
-      projected_seq: eb.selectFrom('segments').select('cut').whereRef('segments.no', '=', 'tips.segment'),
-    })),
+    db
+      .insertInto('unprojected')
+      .columns(['segment', 'projected_seq'])
+      .expression(db.selectFrom('segments').select(['no', 'cut'])),
   )
 }
 
 /** Frames that spilled, by their blob: a script can't fetch them, so it is handed them. */
 export type SpilledTexts = Readonly<Record<string, string>>
 
-export type ProjectOutcome = { missingBlobs: string[] } | { projectedSeq: number; seq: number }
+export type ProjectOutcome = { missingBlobs: string[] } | { projected: number; isDone: boolean }
 
 /**
  * Projects the next events of a segment. Reading and storing happen under the conversation's lock, so that it comes to
@@ -82,20 +83,27 @@ export function* project(
   const { db } = dialect
   const { segment, limit, spilled } = command
   yield* lockConversations(dialect, [command.conversationId])
-  const tip = yield* first(
-    db.selectFrom('tips').select(['projected_seq', 'seq']).where('segment', '=', segment),
+  const behind = yield* first(
+    db.selectFrom('unprojected').select('projected_seq').where('segment', '=', segment),
   )
-  if (!tip) throw new Error(`segment ${segment} has no tip`)
-  const events = yield* eventsAfter(dialect, { segment, after: tip.projected_seq, limit })
+  if (!behind) return { projected: 0, isDone: true }
+  const events = yield* eventsAfter(dialect, { segment, after: behind.projected_seq, limit })
   const missingBlobs = events.flatMap(({ blob }) => (blob === null || blob in spilled ? [] : blob))
   if (missingBlobs.length > 0) return { missingBlobs }
 
   const rows = emptyRows()
   for (const event of events) projectEvent(rows, event, spilled)
   for (const table of projectionTables) yield* insertAll(table, rows[table])
-  const projectedSeq = tip.projected_seq + events.length
-  yield* all(db.updateTable('tips').set({ projected_seq: projectedSeq }).where('segment', '=', segment))
-  return { projectedSeq, seq: tip.seq }
+  const isDone = events.length < limit
+  yield* isDone
+    ? all(db.deleteFrom('unprojected').where('segment', '=', segment))
+    : all(
+        db
+          .updateTable('unprojected')
+          .set({ projected_seq: behind.projected_seq + events.length })
+          .where('segment', '=', segment),
+      )
+  return { projected: events.length, isDone }
 }
 
 function projectEvent(rows: ProjectionRows, event: Schema['events'], spilled: SpilledTexts): void {

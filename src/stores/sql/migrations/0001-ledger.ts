@@ -9,10 +9,11 @@ export const ledgerTables = [
     parent_event_number {int},
     settings {text} not null,
     created_at {text} not null,
+    updated_at {text} not null,
     deleted_at {text},
     deleted_by {text}
   )`,
-  'create index conversations_by_tenant on conversations (tenant_id)',
+  'create index conversations_by_change on conversations (tenant_id, updated_at, id)',
   `create table segments (
     no {serial},
     id {text} not null unique,
@@ -23,18 +24,15 @@ export const ledgerTables = [
   )`,
   'create index segments_by_conversation on segments (conversation_id)',
   'create index segments_by_parent on segments (parent)',
-  `create table tips (
+  `create table unprojected (
     segment {int} primary key,
-    seq {int} not null,
-    bytes {int} not null,
-    digest {bytes} not null,
-    projected_seq {int} not null,
-    updated_at {text} not null
+    projected_seq {int} not null
   )`,
   `create table events (
     segment {int} not null,
     seq {int} not null,
     bytes_before {int} not null,
+    bytes {int} not null,
     frame {text} not null,
     blob {text},
     digest {bytes} not null,
