@@ -8,7 +8,7 @@ import {
   projectionTables,
 } from '../../core/projection.ts'
 import { type DraftText, type SealedEvent, seal, type Tip } from '../../core/seal.ts'
-import { type Dialect, listQuery } from './dialect.ts'
+import { type Dialect, type List, prepared } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import type { Schema } from './schema.ts'
 import { all, insertAll, replaceAll, type Script } from './script.ts'
@@ -113,7 +113,18 @@ function eventRow(segment: number, event: SealedEvent): Schema['events'] {
   }
 }
 
-const headsIn = listQuery(({ db, isIn }) =>
+interface HeadRow {
+  id: string
+  tenant_id: string
+  head_segment: number
+  seq: number
+  bytes_before: number
+  bytes: number
+  digest: Uint8Array
+  unprojected: number | null
+}
+
+const headsIn = prepared<{ ids: List }, HeadRow>(({ db, isIn }, value) =>
   db
     .selectFrom('conversations as c')
     .innerJoin('events as e', 'e.segment', 'c.head_segment')
@@ -130,30 +141,34 @@ const headsIn = listQuery(({ db, isIn }) =>
     ])
     .where('c.deleted_at', 'is', null)
     .where(isLastOf('e', 'c.head_segment'))
-    .where(isIn('c.id', [])),
+    .where(isIn('c.id', value('ids'))),
 )
 
-const runsIn = listQuery(({ db, isIn }) => db.selectFrom('runs as r').selectAll().where(isIn('r.id', [])))
+const runsIn = prepared<{ ids: List }, Schema['runs']>(({ db, isIn }, value) =>
+  db
+    .selectFrom('runs as r')
+    .selectAll()
+    .where(isIn('r.id', value('ids'))),
+)
 
 function* loadHeads(dialect: Dialect, conversationIds: readonly string[]): Script<Map<string, Head>> {
   yield* lockConversations(dialect, conversationIds)
-  const rows = yield* headsIn(dialect, conversationIds)
-  return new Map(
-    rows.map((row) => [
-      row.id,
-      {
-        tenant: row.tenant_id,
-        segment: row.head_segment,
-        tip: { seq: row.seq, bytes: row.bytes_before + row.bytes, digest: row.digest },
-        isProjected: row.unprojected === null,
-      },
-    ]),
-  )
+  const heads = dialect.knownHeads ?? new Map<string, Head>()
+  const unknown = conversationIds.filter((id) => !heads.has(id))
+  for (const row of unknown.length === 0 ? [] : yield* headsIn(dialect, { ids: dialect.list(unknown) })) {
+    heads.set(row.id, {
+      tenant: row.tenant_id,
+      segment: row.head_segment,
+      tip: { seq: row.seq, bytes: row.bytes_before + row.bytes, digest: row.digest },
+      isProjected: row.unprojected === null,
+    })
+  }
+  return heads
 }
 
 function* loadRuns(dialect: Dialect, runIds: readonly string[]): Script<Map<string, Run>> {
   if (runIds.length === 0) return new Map()
-  const rows = yield* runsIn(dialect, [...new Set(runIds)])
+  const rows = yield* runsIn(dialect, { ids: dialect.list([...new Set(runIds)]) })
   return new Map(
     rows.map((row) => [
       row.id,
@@ -177,13 +192,13 @@ function* saveRuns(runs: Map<string, Run>): Script<void> {
 }
 
 /** Moves conversations in which something was said or done up in the list. */
-function* touch({ db, isIn }: Dialect, touched: ReadonlyMap<string, string>): Script<void> {
+function* touch({ db, isIn, list }: Dialect, touched: ReadonlyMap<string, string>): Script<void> {
   const latest = [...touched.values()].sort().at(-1)
   if (latest === undefined) return
   yield* all(
     db
       .updateTable('conversations')
       .set({ updated_at: latest })
-      .where(isIn('conversations.id', [...touched.keys()])),
+      .where(isIn('conversations.id', list([...touched.keys()]))),
   )
 }

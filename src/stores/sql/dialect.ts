@@ -11,8 +11,13 @@ import {
   SqliteQueryCompiler,
   sql,
 } from 'kysely'
+import type { Head } from './append.ts'
 import type { Schema } from './schema.ts'
 import type { Script } from './script.ts'
+
+declare const isList: unique symbol
+/** A list of texts as the engine takes it for one parameter. */
+export type List = { [isList]: true }
 
 /** What differs between the engines when a script is written. */
 export interface Dialect {
@@ -20,10 +25,12 @@ export interface Dialect {
   /** Builds and compiles queries; it is connected to nothing. */
   db: Kysely<Schema>
   /** `column in (…)` as one statement with one parameter, however long the list. */
-  isIn: (column: string, values: readonly string[]) => RawBuilder<boolean>
-  listParameter: (values: readonly string[]) => unknown
+  isIn: (column: string, list: List) => RawBuilder<boolean>
+  list: (values: readonly string[]) => List
   /** Ends a select that must see no concurrent change of the rows it returns. SQLite's one writer needs nothing. */
   lockRows: RawBuilder<unknown>
+  /** Heads that this connection knows to be as they were: for an engine whose only writer it is. */
+  knownHeads?: Map<string, Head>
 }
 
 export const sqlite: Dialect = {
@@ -36,9 +43,8 @@ export const sqlite: Dialect = {
       createQueryCompiler: () => new SqliteQueryCompiler(),
     },
   }),
-  isIn: (column, values) =>
-    sql`${sql.ref(column)} in (select value from json_each(${sqlite.listParameter(values)}))`,
-  listParameter: (values) => JSON.stringify(values),
+  isIn: (column, list) => sql`${sql.ref(column)} in (select value from json_each(${list}))`,
+  list: (values) => JSON.stringify(values) as unknown as List,
   lockRows: sql``,
 }
 
@@ -52,22 +58,39 @@ export const postgres: Dialect = {
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   }),
-  isIn: (column, values) => sql`${sql.ref(column)} = any(${postgres.listParameter(values)}::text[])`,
-  listParameter: (values) => values,
+  isIn: (column, list) => sql`${sql.ref(column)} = any(${list}::text[])`,
+  list: (values) => values as unknown as List,
   lockRows: sql`for update`,
 }
 
-/** A query whose only parameter is a list of ids, compiled once: for the path that every frame takes. */
-export function listQuery<O>(
-  build: (dialect: Dialect) => { compile(): CompiledQuery<O> },
-): (dialect: Dialect, ids: readonly string[]) => Script<O[]> {
-  const compiled = new Map<Dialect, string>()
-  return function* (dialect, ids) {
-    let text = compiled.get(dialect)
-    if (text === undefined) {
-      text = build(dialect).compile().sql
-      compiled.set(dialect, text)
+/** Stands for a value that is not known when the query is compiled. */
+class Placeholder {
+  readonly name: string
+
+  constructor(name: string) {
+    this.name = name
+  }
+}
+
+/** A query that is compiled once and run with other values each time: for the paths that every frame takes. */
+export function prepared<A extends object, O>(
+  build: (
+    dialect: Dialect,
+    value: <K extends keyof A & string>(name: K) => A[K],
+  ) => {
+    compile(): CompiledQuery<O>
+  },
+): (dialect: Dialect, values: A) => Script<O[]> {
+  const compiled = new Map<Dialect['name'], CompiledQuery<O>>()
+  return function* (dialect, values) {
+    let query = compiled.get(dialect.name)
+    if (!query) {
+      query = build(dialect, (name) => new Placeholder(name) as never).compile()
+      compiled.set(dialect.name, query)
     }
-    return (yield { sql: text, parameters: [dialect.listParameter(ids)] }) as O[]
+    const parameters = query.parameters.map((parameter) =>
+      parameter instanceof Placeholder ? values[parameter.name as keyof A] : parameter,
+    )
+    return (yield { sql: query.sql, parameters }) as O[]
   }
 }

@@ -8,11 +8,11 @@ import { all, type Script } from './script.ts'
  * that two processes don't wait for each other. SQLite has one writer and needs none of this.
  */
 export function* lockConversations(
-  { name, db, isIn, lockRows }: Dialect,
+  { name, db, isIn, list, lockRows }: Dialect,
   which: readonly string[] | 'all',
 ): Script<void> {
   if (name === 'sqlite') return
   let query = db.selectFrom('conversations as c').select('c.id').orderBy('c.id')
-  if (which !== 'all') query = query.where(isIn('c.id', which))
+  if (which !== 'all') query = query.where(isIn('c.id', list(which)))
   yield* all(query.modifyEnd(lockRows))
 }

@@ -10,10 +10,10 @@ import {
 } from '../../core/line.ts'
 import type { Cursor } from '../../protocol/cursor.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
-import type { Dialect } from './dialect.ts'
-import { findHead, lineOf, lineRead } from './line.ts'
+import { type Dialect, prepared } from './dialect.ts'
+import { findHead, type HeadOfLine, lineOf, lineRead } from './line.ts'
 import { noConversation, type Refusable } from './refusal.ts'
-import { all, first, type Script } from './script.ts'
+import { first, type Script } from './script.ts'
 
 /** Frames as rows hold them: `blobs` names those whose rest has to be fetched. */
 export interface StoredPage {
@@ -58,14 +58,34 @@ export function* readingPlace(
   dialect: Dialect,
   query: Pick<PageQuery, 'tenant' | 'conversationId' | 'cursor'>,
 ): Script<Refusable<ReadingPlace & { line: LinePart[] }>> {
-  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  const { tenant, conversationId, cursor } = query
+  const head = yield* findHead(dialect, tenant, conversationId, 'read')
   if (!head) return noConversation
+  const near = cursor && placeInHead(head, conversationId, cursor)
+  if (near) return near
   const line = yield* lineOf(dialect, head.head_segment, head.seq)
-  if (!query.cursor) return { line, after: 0, cutAfter: null }
-  const read = yield* lineRead(dialect, query.cursor)
+  if (!cursor) return { line, after: 0, cutAfter: null }
+  const read = yield* lineRead(dialect, cursor)
   const place = read && placeOnLine(line, read)
   if (!place) return { refused: 'bad_cursor', why: 'The cursor is not of this conversation.' }
   return { line, ...place }
+}
+
+/** Whoever follows, and whoever has come this far, is in the head segment: no need to know the rest of the line. */
+function placeInHead(
+  head: HeadOfLine,
+  conversationId: ConversationId,
+  cursor: Cursor,
+): (ReadingPlace & { line: LinePart[] }) | null {
+  if (cursor.segmentId !== head.segment_id || cursor.seq <= head.cut || cursor.seq > head.seq) return null
+  const part = {
+    segment: head.head_segment,
+    segmentId: cursor.segmentId,
+    conversationId,
+    from: head.cut + 1,
+    to: head.seq,
+  }
+  return { line: [part], after: cursor.seq, cutAfter: null }
 }
 
 interface EventRow {
@@ -79,35 +99,41 @@ interface EventRow {
  * The events of these parts, fewer when they would be more than `maxBytes`, but one at least. Numbers have no gaps, so
  * the parts' bounds are the page's bounds and nothing beyond it is looked at.
  */
-function* readEvents({ db }: Dialect, parts: readonly LinePart[], maxBytes: number): Script<EventRow[]> {
+function* readEvents(dialect: Dialect, parts: readonly LinePart[], maxBytes: number): Script<EventRow[]> {
   const [start] = parts
   if (!start) return []
-  const before = yield* first(
-    db
-      .selectFrom('events')
-      .select('bytes_before')
-      .where('segment', '=', start.segment)
-      .where('seq', '=', start.from),
-  )
-  if (!before) throw new Error(`event ${start.from} is missing from segment ${start.segment}`)
   const rows: EventRow[] = []
-  for (const part of parts) {
-    const wanted = part.to - part.from + 1
-    const found = yield* all(
-      db
-        .selectFrom('events')
-        .select(['seq', 'frame', 'blob', 'digest'])
-        .where('segment', '=', part.segment)
-        .where('seq', '>=', part.from)
-        .where('seq', '<=', part.to)
-        .where(sql<boolean>`(bytes_before < ${before.bytes_before + maxBytes} or seq = ${start.from})`)
-        .orderBy('seq'),
-    )
+  for (const { segment, from, to } of parts) {
+    const place = { segment, from, to, startSegment: start.segment, start: start.from, maxBytes }
+    const found = yield* eventsOf(dialect, place)
     rows.push(...found)
-    if (found.length < wanted) break
+    if (found.length < to - from + 1) break
   }
   return rows
 }
+
+interface EventsPlace {
+  segment: number
+  from: number
+  to: number
+  startSegment: number
+  start: number
+  maxBytes: number
+}
+
+const eventsOf = prepared<EventsPlace, EventRow>(({ db }, value) =>
+  db
+    .selectFrom('events as e')
+    .select(['e.seq', 'e.frame', 'e.blob', 'e.digest'])
+    .where('e.segment', '=', value('segment'))
+    .where('e.seq', '>=', value('from'))
+    .where('e.seq', '<=', value('to'))
+    .where(
+      sql<boolean>`(e.seq = ${value('start')} or e.bytes_before < cast(${value('maxBytes')} as bigint) +
+        (select bytes_before from events where segment = ${value('startSegment')} and seq = ${value('start')}))`,
+    )
+    .orderBy('e.seq'),
+)
 
 function* digestAt({ db }: Dialect, segment: number, seq: number): Script<Uint8Array> {
   const row = yield* first(

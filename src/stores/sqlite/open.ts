@@ -1,9 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { Engine, Outcome, Write } from '../engine.ts'
-import type { Call, ReadResult } from '../sql/operations.ts'
-import type { ThreadData, ThreadReply } from './thread.ts'
+import type { Engine, Outcome } from '../engine.ts'
+import type { ReadResult } from '../sql/operations.ts'
+import type { ThreadData, ThreadReply, Work } from './thread.ts'
+import { packAppends, unpackOutcomes } from './transport.ts'
 
 export async function openSqlite(path: string): Promise<Engine> {
   await mkdir(dirname(path), { recursive: true })
@@ -23,7 +24,10 @@ export async function openSqlite(path: string): Promise<Engine> {
       if (!outcome || 'error' in outcome) throw outcome?.error ?? new Error('the read has no outcome')
       return outcome.result as ReadResult<typeof name>
     },
-    write: (group) => writer.send({ write: group }),
+    write(group) {
+      const append = packAppends(group)
+      return writer.send(append ? { append } : { write: group })
+    },
     // While the thread commits one group, the next is on its way to it.
     groupsInFlight: 2,
     // One process serves a SQLite file: everybody else talks to it.
@@ -42,8 +46,6 @@ interface Thread {
   terminate(): Promise<unknown>
   close(): Promise<void>
 }
-
-type Work = { read: Call } | { write: readonly Write[] }
 
 interface Waiter {
   resolve(outcomes: Outcome[]): void
@@ -74,7 +76,7 @@ function startThread(data: ThreadData): Thread {
   worker.on('message', (reply: ThreadReply) => {
     const waiter = waiters.get(reply.id)
     waiters.delete(reply.id)
-    waiter?.resolve(reply.outcomes)
+    waiter?.resolve('appended' in reply ? unpackOutcomes(reply.appended) : reply.outcomes)
   })
   worker.on('error', (error) => fail(new Error('the SQLite thread failed', { cause: error })))
   worker.on('exit', () => fail(new Error('the SQLite thread has ended')))

@@ -7,7 +7,9 @@ import { sqlite } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
 import { migrate } from '../sql/migrate.ts'
 import { type Call, reads, scriptOf, writes } from '../sql/operations.ts'
+import { createKnownHeads } from './known-heads.ts'
 import { createRunScript } from './run-script.ts'
+import { type Packed, packOutcomes, unpackAppends } from './transport.ts'
 
 /**
  * A thread that owns one connection, so that neither an fsync nor a long read stops the event loop. The writer's is the
@@ -18,12 +20,9 @@ export interface ThreadData {
   role: 'writer' | 'reader'
 }
 
-export type ThreadRequest = { id: number } & ({ read: Call } | { write: readonly Write[] })
-
-export interface ThreadReply {
-  id: number
-  outcomes: Outcome[]
-}
+export type Work = { read: Call } | { write: readonly Write[] } | { append: Packed }
+export type ThreadRequest = { id: number } & Work
+export type ThreadReply = { id: number } & ({ outcomes: Outcome[] } | { appended: Packed })
 
 const BUSY_TIMEOUT_MS = 10_000
 
@@ -44,9 +43,19 @@ if (role === 'writer') {
 database.pragma('synchronous = FULL')
 
 const runScript = createRunScript(database)
+const heads = createKnownHeads(database)
+const dialect = { ...sqlite, knownHeads: heads.known }
 const begin = { read: database.prepare('begin'), write: database.prepare('begin immediate') }
 const commit = database.prepare('commit')
 const rollback = database.prepare('rollback')
+
+function answer(request: ThreadRequest): { outcomes: Outcome[] } | { appended: Packed } {
+  if ('read' in request) return { outcomes: [read(request.read)] }
+  if ('write' in request) return { outcomes: write(request.write) }
+  const outcomes = write(unpackAppends(request.append))
+  const appended = packOutcomes(outcomes)
+  return appended ? { appended } : { outcomes }
+}
 
 function transact<T>(kind: keyof typeof begin, body: () => T): T {
   begin[kind].run()
@@ -68,10 +77,19 @@ function read(call: Call): Outcome {
 function write(group: readonly Write[]): Outcome[] {
   const calls = asCalls(group)
   const outcome = attempt(() =>
-    transact('write', () => calls.map((call) => runScript(scriptOf(writes, sqlite, call)))),
+    transact('write', () => {
+      heads.forgetIfForeign()
+      return calls.map(runWrite)
+    }),
   )
+  if ('error' in outcome) heads.forget()
   if ('result' in outcome) return asOutcomes(calls, outcome.result)
   return group.length === 1 ? [outcome] : group.flatMap((one) => write([one]))
+}
+
+function runWrite(call: Call): unknown {
+  if (call.name !== 'append') heads.forget()
+  return runScript(scriptOf(writes, dialect, call))
 }
 
 function attempt<T>(body: () => T): { result: T } | { error: Error } {
@@ -88,8 +106,7 @@ port.on('message', (request: ThreadRequest | 'close') => {
     port.close()
     return
   }
-  const outcomes = 'read' in request ? [read(request.read)] : write(request.write)
-  port.postMessage({ id: request.id, outcomes } satisfies ThreadReply)
+  port.postMessage({ id: request.id, ...answer(request) } satisfies ThreadReply)
 })
 
 port.postMessage({ id: 0, outcomes: [] } satisfies ThreadReply)
