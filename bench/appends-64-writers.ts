@@ -10,22 +10,28 @@ import { median, perSecond, report, say, times } from './support/figure.ts'
 import { temporaryFolder, withLedger, wordFrame } from './support/store.ts'
 
 const WRITERS = 64
-const ROUNDS = 3
+const FRAMES_EACH = 100
+const ROUNDS = 9
 const FRAME_BYTES = 300
 
 async function ours(): Promise<number> {
   return await withLedger(async (ledger) => {
-    const ids = await Promise.all(Array.from({ length: WRITERS }, () => newConversation(ledger)))
-    const write = (each: number) =>
-      Promise.all(
-        ids.map(async (conversationId) => {
-          for (let index = 0; index < each; index++) {
-            await ledger.append({ tenant: TENANT, conversationId, run: null, frames: [wordFrame()] })
-          }
-        }),
+    // Other conversations first, so that what is measured has been compiled.
+    await writeAll(100)
+    return await writeAll(FRAMES_EACH)
+
+    async function writeAll(each: number): Promise<number> {
+      const ids = await Promise.all(Array.from({ length: WRITERS }, () => newConversation(ledger)))
+      return await rate(WRITERS * each, () =>
+        Promise.all(
+          ids.map(async (conversationId) => {
+            for (let index = 0; index < each; index++) {
+              await ledger.append({ tenant: TENANT, conversationId, run: null, frames: [wordFrame()] })
+            }
+          }),
+        ),
       )
-    await write(50)
-    return await rate(WRITERS * 600, () => write(600))
+    }
   })
 }
 
@@ -38,9 +44,10 @@ async function simple(): Promise<number> {
   database.exec('create table events (stream integer, seq integer, frame text, unique (stream, seq))')
   const insert = database.prepare('insert into events values (?, ?, ?)')
   const frame = 'x'.repeat(FRAME_BYTES)
-  const result = await rate(WRITERS * 60, async () => {
-    for (let seq = 0; seq < 60; seq++)
+  const result = await rate(WRITERS * FRAMES_EACH, async () => {
+    for (let seq = 0; seq < FRAMES_EACH; seq++) {
       for (let stream = 0; stream < WRITERS; stream++) insert.run(stream, seq, frame)
+    }
   })
   database.close()
   await remove()
@@ -64,16 +71,15 @@ async function emmett(): Promise<number> {
   })
   const data = { text: 'x'.repeat(FRAME_BYTES - 20) }
   await store.appendToStream('warm-up', [{ type: 'word', data }])
+  // Its writers take turns too: calls at once close the connection under each other.
   const each = 5
-  const result = await rate(WRITERS * each, () =>
-    Promise.all(
-      Array.from({ length: WRITERS }, async (_, writer) => {
-        for (let index = 0; index < each; index++) {
-          await store.appendToStream(`stream-${writer}`, [{ type: 'word', data }])
-        }
-      }),
-    ),
-  )
+  const result = await rate(WRITERS * each, async () => {
+    for (let index = 0; index < each; index++) {
+      for (let writer = 0; writer < WRITERS; writer++) {
+        await store.appendToStream(`stream-${writer}`, [{ type: 'word', data }])
+      }
+    }
+  })
   await remove()
   return result
 }
@@ -106,6 +112,7 @@ for (let round = 1; round <= ROUNDS; round++) {
 }
 const own = median(ourRates)
 const plain = median(simpleRates)
+const ratio = median(ourRates.map((rateOfRound, round) => rateOfRound / (simpleRates[round] ?? Number.NaN)))
 const peer = await emmett().catch((error: unknown) => {
   say(`emmett could not be measured: ${(error as Error).message}`)
   return null
@@ -115,9 +122,9 @@ report([
     figure: 'durable appends, 64 writers, each waiting for its frame; peer: one transaction a frame',
     ours: perSecond(own),
     peer: perSecond(plain),
-    ratio: times(own / plain),
+    ratio: times(ratio),
     wanted: 'at least 8×',
-    met: own / plain >= 8,
+    met: ratio >= 8,
   },
   {
     figure: 'the same; peer: emmett-sqlite `appendToStream`',

@@ -21,8 +21,9 @@ if (have !== wanted) {
   install()
   writeFileSync(stamp, wanted)
 }
-if (!isNewEnough(versionOf('node'))) {
-  say(`This machine's Node is ${process.version}; adding ${ADDED_NODE} to node_modules …`)
+const version = versionOf('node')
+if (!isNewEnough(version)) {
+  say(`This machine's Node is ${version}; adding ${ADDED_NODE} to node_modules …`)
   install(ADDED_NODE)
   if (!isNewEnough(versionOf('node')))
     fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)

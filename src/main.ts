@@ -1,15 +1,12 @@
 import { join } from 'node:path'
-import { pino } from 'pino'
 import type { Config } from './config.ts'
 import { systemClock, timestamp } from './core/clock.ts'
 import type { Ledger } from './core/ledger.ts'
+import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
 import { announceServer, prepareDataDir, readOrMakeToken } from './data-dir.ts'
-import { createApp } from './http/app.ts'
-import { hashToken, newSecret } from './http/auth.ts'
-import { createMetrics } from './http/metrics.ts'
-import { listen } from './http/serve.ts'
+import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
@@ -33,48 +30,49 @@ export interface RunningServer {
 
 /** Puts the server together and starts it. */
 export async function startServer(config: Config): Promise<RunningServer> {
-  const log = pino({
-    level: config.logLevel,
-    redact: ['token', 'authorization', '*.token', '*.authorization'],
-  })
+  // The HTTP layer loads while the store opens: together they are most of the start-up time.
+  const loading = import('./http/serve.ts')
   await prepareDataDir(config.dataDir)
-  const metrics = createMetrics()
-  const store = await openStore(config, { onCommitted: metrics.committed })
+  let http: HttpServer | null = null
+  const store = await openStore(config, { onCommitted: (group) => http?.committed(group) })
   try {
     const token = config.token ?? (await readOrMakeToken(config.dataDir))
     await registerLocalToken(store.tokens, token)
     await catchUpProjections(store.upkeep)
 
-    const stopping = new AbortController()
+    const { ledger, tokens } = store
+    const { host, port, logLevel, allowedHosts } = config
     const loginCode = newSecret()
-    const app = createApp({
-      ledger: store.ledger,
-      tokens: store.tokens,
-      clock: systemClock,
-      log,
-      metrics,
-      allowedHosts: config.allowedHosts,
-      loginCodes: new Set([loginCode]),
-      stopping: stopping.signal,
-    })
-    const server = await listen(app, config)
-    const url = `http://${hostInUrl(config.host)}:${server.port}`
-    const withdraw = await announceServer(config.dataDir, url)
-    return {
-      url,
-      loginUrl: `${url}/login?code=${loginCode}`,
-      token,
-      ledger: store.ledger,
-      async close() {
-        await withdraw()
-        stopping.abort()
-        await server.close()
-        await store.close()
-      },
-    }
+    const { serveHttp } = await loading
+    const loginCodes = new Set([loginCode])
+    const address = { host, port, logLevel, allowedHosts }
+    http = await serveHttp({ ledger, tokens, clock: systemClock, loginCodes, ...address })
+    return await announced(config, store, http, { token, loginCode })
   } catch (error) {
+    await http?.close()
     await store.close()
     throw error
+  }
+}
+
+async function announced(
+  config: Config,
+  store: Store,
+  http: HttpServer,
+  secrets: { token: string; loginCode: string },
+): Promise<RunningServer> {
+  const url = `http://${hostInUrl(config.host)}:${http.port}`
+  const withdraw = await announceServer(config.dataDir, url)
+  return {
+    url,
+    loginUrl: `${url}/login?code=${secrets.loginCode}`,
+    token: secrets.token,
+    ledger: store.ledger,
+    async close() {
+      await withdraw()
+      await http.close()
+      await store.close()
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-import { isTerminalKind } from '../protocol/frames.ts'
+import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { AppendRefusal } from './ledger.ts'
 import type { DraftText } from './seal.ts'
 

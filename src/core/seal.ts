@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { FRAME_SCHEMA } from '../protocol/frames.ts'
+import { FRAME_SCHEMA } from '../protocol/frame-kinds.ts'
 
 /** The end of a segment: what the next event is chained to. */
 export interface Tip {

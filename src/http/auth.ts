@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
 import type { Context, MiddlewareHandler } from 'hono'
 import { getCookie, setCookie } from 'hono/cookie'
 import { type Clock, timestamp } from '../core/clock.ts'
+import { hashToken, newSecret } from '../core/secret.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Scope } from '../protocol/api.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -10,15 +10,6 @@ import type { AppEnv } from './env.ts'
 
 const COOKIE = 'waymark_session'
 const SESSION_SECONDS = 30 * 24 * 60 * 60
-
-/** Tokens are 256 random bits, so a plain hash keeps them as well as a slow one would. */
-export function hashToken(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex')
-}
-
-export function newSecret(): string {
-  return randomBytes(32).toString('base64url')
-}
 
 /** Finds out who is calling, by bearer token or by the browser's cookie. */
 export function authenticate(deps: { tokens: TokenStore; clock: Clock }): MiddlewareHandler<AppEnv> {

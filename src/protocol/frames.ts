@@ -1,6 +1,5 @@
 import * as z from 'zod'
-
-export const FRAME_SCHEMA = 'public_sse_v1'
+import { FRAME_SCHEMA } from './frame-kinds.ts'
 
 const count = z.int().nonnegative()
 const checkpointId = z.string().regex(/^[0-9a-f]{40,64}$/)
@@ -279,10 +278,4 @@ export function isKnownFrame(frame: AnyFrame): frame is Frame {
 export function parseFrame(value: unknown): AnyFrame {
   const envelope = envelopeSchema.parse(value)
   return isKnownKind(envelope.kind) ? frameSchemas[envelope.kind].parse(value) : envelope
-}
-
-const terminalKinds: ReadonlySet<string> = new Set<FrameKind>(['final', 'error'])
-
-export function isTerminalKind(kind: string): boolean {
-  return terminalKinds.has(kind)
 }

@@ -1,5 +1,6 @@
 export * from './api.ts'
 export * from './cursor.ts'
 export * from './errors.ts'
+export * from './frame-kinds.ts'
 export * from './frames.ts'
 export * from './ids.ts'

@@ -1,4 +1,4 @@
-import { isTerminalKind } from '../protocol/frames.ts'
+import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { Engine, Outcome, Write } from './engine.ts'
 import type { AppendOutcome, AppendRequest } from './sql/append.ts'
 import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'

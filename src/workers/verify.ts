@@ -1,6 +1,7 @@
 import { chainDigest, genesis } from '../core/seal.ts'
 import type { EventRecord, SegmentRecord, Upkeep } from '../core/upkeep.ts'
-import { type AnyFrame, isTerminalKind } from '../protocol/frames.ts'
+import { isTerminalKind } from '../protocol/frame-kinds.ts'
+import type { AnyFrame } from '../protocol/frames.ts'
 
 export interface Flaw {
   segmentId: string

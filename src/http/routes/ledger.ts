@@ -17,7 +17,8 @@ import { conversationParam, json, problems } from '../openapi.ts'
 import { problemOf } from '../problem.ts'
 import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
 
-const STREAM_PAGE = 1000
+// Small enough that a reader's memory stays flat, large enough that a long replay is one read in ten milliseconds.
+const STREAM_PAGE = 250
 
 const events = createRoute({
   method: 'get',

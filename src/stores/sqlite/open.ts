@@ -54,7 +54,11 @@ interface Waiter {
 
 function startThread(data: ThreadData): Thread {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), { workerData: data })
+  const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    workerData: data,
+    // A replay leaves a page of strings behind every few milliseconds; collected early, they cost no memory.
+    ...(data.role === 'reader' ? { resourceLimits: { maxYoungGenerationSizeMb: 8 } } : {}),
+  })
   const waiters = new Map<number, Waiter>()
   const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
   let failure: Error | null = null
