@@ -5,7 +5,7 @@ import { type Cable, cableTo } from '../../test/support/line-cutter.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
 import { type ConversationId, newId, type SegmentId } from '../protocol/ids.ts'
-import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
+import { emptyTranscript } from '../replay/transcript.ts'
 import { type Client, createClient, RequestError } from './index.ts'
 
 describe('a client', () => {
@@ -45,7 +45,7 @@ describe('a client', () => {
 
   function follow(id: ConversationId) {
     const stop = new AbortController()
-    const following = { transcript: emptyTranscript() as Transcript, states: [] as string[] }
+    const following = { transcript: emptyTranscript(), states: [] as string[] }
     const done = (async () => {
       const options = {
         signal: stop.signal,

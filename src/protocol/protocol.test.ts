@@ -35,15 +35,10 @@ describe('cursors', () => {
     expect(parseCursor(formatCursor(cursor))).toEqual(cursor)
   })
 
-  it.each([
-    '',
-    '.',
-    'x.1',
-    `${newId('seg')}`,
-    `${newId('seg')}.`,
-    `${newId('seg')}.01`,
-    `${newId('seg')}.1e3`,
-  ])('%j is none', (text) => expect(parseCursor(text)).toBeNull())
+  it.each(['', '.', 'x.1', newId('seg'), `${newId('seg')}.`, `${newId('seg')}.01`, `${newId('seg')}.1e3`])(
+    '%j is none',
+    (text) => expect(parseCursor(text)).toBeNull(),
+  )
 })
 
 describe('frames', () => {

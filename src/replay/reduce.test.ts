@@ -73,8 +73,7 @@ describe('frames become a transcript:', () => {
   })
 
   it('[L6] an item whose id rotates stays one item', () => {
-    const rotating = (id: string, text: string): FrameDraft =>
-      ({ ...word(0, text), item_id: id }) as FrameDraft
+    const rotating = (id: string, text: string): FrameDraft => ({ ...word(0, text), item_id: id })
     const { items } = runOf(replay(rotating('a', 'one '), rotating('b', 'two '), rotating('c', 'three')))
     expect(items).toMatchObject([{ itemIds: ['a', 'b', 'c'], parts: [{ text: 'one two three' }] }])
   })
@@ -110,7 +109,7 @@ describe('frames become a transcript:', () => {
           arguments_text: '{"a":1}',
           arguments_json: { a: 1 },
         },
-        { ...output(0, 'the file'), item_id: 'something else', output_index: 7 } as FrameDraft,
+        { ...output(0, 'the file'), item_id: 'something else', output_index: 7 },
       ),
     )
     expect(items).toMatchObject([
@@ -328,7 +327,7 @@ describe('frames become a transcript:', () => {
         fc.array(withRun, { maxLength: 40 }),
         fc.array(fc.integer({ min: 1, max: 7 })),
         (drafts, sizes) => {
-          const all = frames(drafts as FrameDraft[])
+          const all = frames(drafts)
           const whole = applyFrames(emptyTranscript(), all)
           let transcript = emptyTranscript()
           const kept: [Transcript, string][] = []

@@ -174,7 +174,7 @@ function take(follower: Follower, page: Page): void {
 }
 
 function describeFrame(frame: FrameDraft): string {
-  return frameText(frame as unknown as Record<string, unknown>)
+  return frameText(frame)
 }
 
 function frameText(frame: Record<string, unknown>): string {

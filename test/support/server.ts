@@ -6,12 +6,14 @@ import { type Config, readConfig } from '../../src/config.ts'
 import { issueToken, openStore, type RunningServer, startServer } from '../../src/main.ts'
 import type { Scope } from '../../src/protocol/api.ts'
 
+export type CallInit = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> }
+
 /** A whole server on a free port, in a project of its own. */
 export interface TestServer extends RunningServer {
   config: Config
   client: Client
   /** A request as a client makes it; the path is below /api/v1. */
-  call(path: string, init?: RequestInit): Promise<Response>
+  call(path: string, init?: CallInit): Promise<Response>
   /** A token for somebody else. */
   tokenFor(tenant: string, scopes: Scope[]): Promise<string>
 }
@@ -49,6 +51,6 @@ export async function startTestServer(options: Partial<Config> = {}): Promise<Te
   }
 }
 
-export function jsonBody(body: unknown): RequestInit {
+export function jsonBody(body: unknown): CallInit {
   return { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }
 }
