@@ -15,6 +15,8 @@ export interface RunState {
 export interface AppendAttempt {
   runId: string | null
   epoch: number | null
+  /** How many frames of the run were sent before these. */
+  after: number
   drafts: readonly DraftText[]
 }
 
@@ -30,6 +32,8 @@ export function refuseAppend(
   if (run.epoch !== attempt.epoch) return 'lease_lost'
   if (run.ended) return 'run_ended'
   if (run.segment !== headSegment) return 'segment_cut'
+  // Frames are sent without waiting for each: when one could not be stored, none behind it may be (L3).
+  if (run.frames !== attempt.after) return 'frame_missing'
   return null
 }
 

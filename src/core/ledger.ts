@@ -73,19 +73,24 @@ export interface ConversationChange {
 export interface RunHold {
   runId: RunId
   epoch: number
+  /** How many frames the run had when it was taken. */
+  frames: number
 }
 
 export interface AppendCommand {
   tenant: string
   conversationId: ConversationId
-  /** The run these frames belong to and the epoch it is held by; null for what happens outside a run. */
+  /**
+   * The run these frames belong to, as `openRun` or `takeRun` returned it: what was sent is counted by that very object.
+   * Null for what happens outside a run.
+   */
   run: RunHold | null
   frames: FrameDraft[]
 }
 
 export type AppendRefusal = Extract<
   ErrorCode,
-  'conversation_not_found' | 'run_not_found' | 'lease_lost' | 'run_ended' | 'segment_cut'
+  'conversation_not_found' | 'run_not_found' | 'lease_lost' | 'run_ended' | 'segment_cut' | 'frame_missing'
 >
 
 export type AppendResult =

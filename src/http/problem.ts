@@ -19,6 +19,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   conversation_not_found: 404,
   event_not_found: 404,
   idempotency_key_reused: 422,
+  frame_missing: 409,
   lease_lost: 409,
   run_ended: 409,
   run_not_found: 404,

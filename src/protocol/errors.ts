@@ -14,6 +14,7 @@ export const errorCodes = [
   'conversation_not_found',
   'event_not_found',
   'idempotency_key_reused',
+  'frame_missing',
   'lease_lost',
   'run_ended',
   'run_not_found',

@@ -253,6 +253,20 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(late).toEqual({ ok: false, refusal: 'run_ended' })
     })
 
+    it('[L3] refuses frames of a run behind one that was not stored', async () => {
+      const id = await newConversation(ledger)
+      const run = await startRun(ledger, id)
+      const append = (hold: typeof run, text: string) =>
+        ledger.append({ tenant: TENANT, conversationId: id, run: hold, frames: [delta(text)] })
+      await append(run, 'one')
+      // As if a frame between had been sent and failed.
+      expect(await append({ ...run, frames: 2 }, 'three')).toEqual({ ok: false, refusal: 'frame_missing' })
+      expect(await append(run, 'two')).toMatchObject({ ok: true })
+      const taken = await ledger.takeRun(TENANT, run.runId)
+      expect(taken).toMatchObject({ epoch: 2, frames: 2 })
+      expect(await append(taken, 'three')).toMatchObject({ ok: true, lastSeq: 4 })
+    })
+
     it('[L8] a worker that lost its lease can not write', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)

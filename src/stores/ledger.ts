@@ -1,6 +1,14 @@
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
-import type { AppendCommand, AppendResult, Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
+import type {
+  AppendCommand,
+  AppendResult,
+  Ledger,
+  MessagesPage,
+  Page,
+  PageQuery,
+  RunHold,
+} from '../core/ledger.ts'
 import type { Message } from '../protocol/api.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -27,6 +35,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   const wakeUps = createWakeUps()
   const spilling = new Map<string, Promise<unknown>>()
   const shared = new Map<string, Promise<Page>>()
+  const sent = createSentCounts()
   const writes = createGroupedWrites({
     engine,
     onCommitted,
@@ -52,6 +61,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   async function append(command: AppendCommand): Promise<AppendResult> {
     const { conversationId } = command
     let drafts = command.frames.map(asText)
+    const after = command.run ? sent.before(command.run, drafts.length) : 0
     const before = spilling.get(conversationId)
     if (before || drafts.some(isLarge)) {
       // What comes behind a large frame waits for it, so that the order of calls is the order of events.
@@ -68,6 +78,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
         conversationId,
         runId: command.run?.runId ?? null,
         epoch: command.run?.epoch ?? null,
+        after,
         timestamp: timestamp(clock.now()),
         drafts,
       }),
@@ -171,6 +182,18 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     async close() {
       await writes.idle()
       await engine.close()
+    },
+  }
+}
+
+/** Counts what was sent of each run, so that every append says what it comes behind. */
+function createSentCounts() {
+  const counts = new WeakMap<RunHold, number>()
+  return {
+    before(hold: RunHold, frames: number): number {
+      const before = counts.get(hold) ?? hold.frames
+      counts.set(hold, before + frames)
+      return before
     },
   }
 }

@@ -25,8 +25,11 @@ async function fill(): Promise<object> {
       ),
     )
     stored += results.filter((result) => result.status === 'fulfilled' && result.value.ok).length
+    const kept = results.map((result) => result.status === 'fulfilled' && result.value.ok)
     const failed = results.find((result) => result.status === 'rejected')
-    if (failed) return { stored, code: failed.reason instanceof WaymarkError ? failed.reason.code : 'other' }
+    if (!failed) continue
+    const hasHole = kept.lastIndexOf(true) > kept.indexOf(false)
+    return { stored, hasHole, code: failed.reason instanceof WaymarkError ? failed.reason.code : 'other' }
   }
 }
 

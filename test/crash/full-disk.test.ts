@@ -47,8 +47,9 @@ it('[L3] a full disk is reported, and nobody sees a frame that is not stored', a
   })()
 
   server.send('fill')
-  const { stored, code } = await answer<{ stored: number; code: string }>(server)
+  const { stored, code, hasHole } = await answer<{ stored: number; code: string; hasHole: boolean }>(server)
   expect(code).toBe('storage_failed')
+  expect(hasHole).toBe(false)
   expect(stored).toBeGreaterThan(1000)
   await expect.poll(() => seen.length).toBe(stored)
 

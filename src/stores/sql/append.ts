@@ -19,6 +19,7 @@ export interface AppendRequest {
   conversationId: string
   runId: string | null
   epoch: number | null
+  after: number
   timestamp: string
   drafts: DraftText[]
 }

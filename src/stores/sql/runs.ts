@@ -19,7 +19,7 @@ export function* openRun(dialect: Dialect, command: OpenRunCommand): Script<Refu
       ended: 0,
     },
   ])
-  return { runId: command.runId, epoch: 1 }
+  return { runId: command.runId, epoch: 1, frames: 0 }
 }
 
 export function* takeRun(
@@ -30,7 +30,7 @@ export function* takeRun(
   const query = db
     .selectFrom('runs as r')
     .innerJoin('conversations as c', 'c.id', 'r.conversation_id')
-    .select(['c.id as conversation_id', 'r.epoch', 'r.ended'])
+    .select(['c.id as conversation_id', 'r.epoch', 'r.frames', 'r.ended'])
     .where('r.id', '=', command.runId)
     .where('c.tenant_id', '=', command.tenant)
     .where('c.deleted_at', 'is', null)
@@ -42,5 +42,5 @@ export function* takeRun(
   if (run.ended) return { refused: 'run_ended', why: 'The run has ended.' }
   const epoch = run.epoch + 1
   yield* all(db.updateTable('runs').set({ epoch }).where('id', '=', command.runId))
-  return { runId: command.runId, epoch }
+  return { runId: command.runId, epoch, frames: run.frames }
 }

@@ -87,6 +87,7 @@ export function outsideRuns(
     conversationId,
     runId: null,
     epoch: null,
+    after: 0,
     timestamp: timestamp(command.now),
     drafts: frames.map((frame) => ({ kind: frame.kind, text: JSON.stringify(frame), blob: null })),
   }

@@ -12,8 +12,8 @@ export function packAppends(group: readonly Write[]): Packed | null {
   const packed: Packed = []
   for (const { name, argument } of group) {
     if (name !== 'append') return null
-    const { tenant, conversationId, runId, epoch, timestamp, drafts } = argument as AppendRequest
-    packed.push(tenant, conversationId, runId, epoch, timestamp, drafts.length)
+    const { tenant, conversationId, runId, epoch, after, timestamp, drafts } = argument as AppendRequest
+    packed.push(tenant, conversationId, runId, epoch, after, timestamp, drafts.length)
     for (const { kind, text, blob } of drafts) packed.push(kind, text, blob)
   }
   return packed
@@ -22,8 +22,8 @@ export function packAppends(group: readonly Write[]): Packed | null {
 export function unpackAppends(packed: Packed): Write[] {
   const group: Write[] = []
   for (let at = 0; at < packed.length; ) {
-    const [tenant, conversationId, runId, epoch, timestamp, count] = packed.slice(at, at + 6)
-    at += 6
+    const [tenant, conversationId, runId, epoch, after, timestamp, count] = packed.slice(at, at + 7)
+    at += 7
     const drafts: AppendRequest['drafts'] = []
     for (let index = 0; index < Number(count); index++, at += 3) {
       drafts.push({
@@ -32,7 +32,7 @@ export function unpackAppends(packed: Packed): Write[] {
         blob: packed[at + 2] as string | null,
       })
     }
-    const argument = { tenant, conversationId, runId, epoch, timestamp, drafts } as AppendRequest
+    const argument = { tenant, conversationId, runId, epoch, after, timestamp, drafts } as AppendRequest
     group.push({ name: 'append', argument, conversationId: argument.conversationId })
   }
   return group
