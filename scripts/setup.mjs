@@ -1,8 +1,8 @@
-// Makes a fresh clone ready: the packages of the lock file, and a Node that is new enough. Runs on Node 18 and later,
+// Makes a fresh clone ready: the packages of the lock file, a Node that is new enough and, with --build, dist/. Runs on Node 18 and later,
 // says what it does, and does nothing when nothing is missing.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -29,6 +29,20 @@ if (!isNewEnough(version)) {
   run('npm', ['rebuild', 'node', '--loglevel=error'])
   if (!isNewEnough(versionOf('node')))
     fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
+}
+
+if (process.argv.includes('--build') && !isBuilt()) {
+  say('Building …')
+  run('npm', ['run', '--silent', 'build'])
+}
+
+// Whether dist/ is newer than everything it is made from.
+function isBuilt() {
+  const made = `${root}dist/cli/waymark.js`
+  if (!existsSync(made)) return false
+  const sources = readdirSync(`${root}src`, { recursive: true }).map((name) => `${root}src/${name}`)
+  const newest = Math.max(...[...sources, `${root}package.json`].map((path) => statSync(path).mtimeMs))
+  return statSync(made).mtimeMs > newest
 }
 
 // Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.

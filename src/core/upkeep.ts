@@ -5,6 +5,8 @@ export interface Upkeep {
   segments(options?: { onlyUnprojected?: boolean }): AsyncIterable<SegmentRecord>
   /** The segment's events behind `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
+  /** The runs that write to this segment, as they are recorded. */
+  runs(segment: number): Promise<RunRecord[]>
   dropProjections(): Promise<void>
   /** Projects the next events of a segment; answers how many, and whether it has come to the end. */
   project(segment: SegmentRecord): Promise<{ projected: number; isDone: boolean }>
@@ -23,6 +25,12 @@ export interface SegmentRecord {
   projectedSeq: number | null
   /** The digest its first event is chained to; null when the parent's event is not there. */
   parentDigest: Uint8Array | null
+}
+
+export interface RunRecord {
+  id: string
+  frames: number
+  ended: boolean
 }
 
 export interface EventRecord {

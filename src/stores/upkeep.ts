@@ -42,6 +42,7 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
         after += limit
       }
     },
+    runs: (segment) => engine.read('runsOf', segment),
     async dropProjections() {
       await write('dropProjections', null)
     },

@@ -36,6 +36,8 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
   const start = segment.parent === null ? genesis.digest : segment.parentDigest
   if (!start) return void say(segment.cut, 'the event it was cut at is missing from its parent')
 
+  // Read first: what is appended meanwhile is behind both.
+  const recorded = await upkeep.runs(segment.segment)
   const runs = new Map<string, { frames: number; ended: boolean }>()
   let seq = segment.cut
   let bytes: number | null = null
@@ -52,6 +54,13 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
     bytes = event.bytesBefore + chained.bytes
   }
   if (seq !== segment.seq) say(seq, `the segment ends here, not at ${segment.seq}`)
+  if (seq === segment.cut) say(seq, 'the segment is empty')
+  // A chain can't miss its own end; the runs, which count their frames elsewhere, can.
+  for (const run of recorded) {
+    const found = runs.get(run.id) ?? { frames: 0, ended: false }
+    if (found.frames < run.frames) say(seq, `the run ${run.id} has ${found.frames} frames of ${run.frames}`)
+    if (run.ended && !found.ended) say(seq, `the run ${run.id} has lost its terminal frame`)
+  }
 }
 
 function* frameFlaws(

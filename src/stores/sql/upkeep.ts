@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { emptyRows, type ProjectionRows, projectFrame, projectionTables } from '../../core/projection.ts'
 import { joinSpilled } from '../../core/seal.ts'
-import type { SegmentRecord } from '../../core/upkeep.ts'
+import type { RunRecord, SegmentRecord } from '../../core/upkeep.ts'
 import type { UnknownFrame } from '../../protocol/frames.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
@@ -51,6 +51,13 @@ export function* eventsAfter(
       .where('seq', '<=', query.after + query.limit)
       .orderBy('seq'),
   )
+}
+
+export function* runsOf({ db }: Dialect, segment: number): Script<RunRecord[]> {
+  const rows = yield* all(
+    db.selectFrom('runs').select(['id', 'frames', 'ended']).where('segment', '=', segment).orderBy('id'),
+  )
+  return rows.map(({ id, frames, ended }) => ({ id, frames, ended: ended === 1 }))
 }
 
 /** Forgets all projections; `project` brings them back segment by segment, also while appends go on. */

@@ -47,7 +47,7 @@ export const ledgerTables = [
     frames {int} not null,
     ended {int} not null
   )`,
-  'create index runs_by_conversation on runs (conversation_id)',
+  'create index runs_by_segment on runs (segment)',
   `create table messages (
     segment {int} not null,
     seq {int} not null,
