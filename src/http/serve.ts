@@ -1,9 +1,13 @@
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
 import { createLog } from './log.ts'
 import { createMetrics } from './metrics.ts'
+
+/** How long a stopping server waits for answers that are under way. */
+const GRACE_MS = 2000
 
 export interface HttpServer {
   port: number
@@ -22,7 +26,7 @@ export async function serveHttp({ host, port, logLevel, ...deps }: HttpOptions):
   const metrics = createMetrics()
   const stopping = new AbortController()
   const app = createApp({ ...deps, metrics, log: createLog(logLevel), stopping: stopping.signal })
-  const server = createAdaptorServer({ fetch: app.fetch })
+  const server = createAdaptorServer({ fetch: app.fetch }) as Server
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -33,8 +37,11 @@ export async function serveHttp({ host, port, logLevel, ...deps }: HttpOptions):
     close() {
       stopping.abort()
       return new Promise((resolve) => {
-        server.close(() => resolve())
-        if ('closeIdleConnections' in server) server.closeIdleConnections()
+        const force = setTimeout(() => server.closeAllConnections(), GRACE_MS)
+        server.close(() => {
+          clearTimeout(force)
+          resolve()
+        })
       })
     },
   }

@@ -1,0 +1,142 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { type Client, createClient } from '../../src/client/index.ts'
+
+const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
+
+describe('the command line', () => {
+  let project: string
+  let server: { process: ChildProcess; output: () => string }
+  let client: Client
+  let id: string
+
+  beforeAll(async () => {
+    project = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
+    server = await serve(project)
+    const url = /API +(http\S+)\/api\/v1/.exec(server.output())?.[1] ?? ''
+    client = createClient({ url, token: (await readFile(join(project, '.waymark/token'), 'utf8')).trim() })
+    id = (await client.createConversation({ title: 'A \u001b[31mtitle' })).id
+  })
+  afterAll(async () => {
+    server.process.kill('SIGKILL')
+    await rm(project, { recursive: true, force: true })
+  })
+
+  it('serve says where it is, keeps its token to itself and leaves git alone', async () => {
+    expect(server.output()).toMatch(/Open +http:\/\/127\.0\.0\.1:\d+\/login\?code=/)
+    expect((await stat(join(project, '.waymark/token'))).mode & 0o777).toBe(0o600)
+    expect((await stat(join(project, '.waymark'))).mode & 0o777).toBe(0o700)
+    expect(await readFile(join(project, '.waymark/.gitignore'), 'utf8')).toBe('*\n')
+  })
+
+  it('serve refuses to run twice for one project', async () => {
+    const { code, stderr } = await run('serve')
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^waymark: a server for this project is already running at http/)
+  })
+
+  it('log shows the last conversation, and its frames with --json; control characters do not act', async () => {
+    const { stdout } = await run('log')
+    expect(stdout).toBe('· title: A \ufffd[31mtitle\n\n')
+    const frames = (await run('log', id, '--json')).stdout.trimEnd().split('\n')
+    expect(frames.map((frame) => JSON.parse(frame).kind)).toEqual(['conversation.created'])
+  })
+
+  it('verify and rebuild work beside a running server', async () => {
+    expect(await run('verify')).toMatchObject({ code: 0, stdout: '1 segment, 1 event: clean\n' })
+    expect(JSON.parse((await run('verify', '--json')).stdout)).toEqual({ segments: 1, events: 1, flaws: [] })
+    expect(await run('rebuild')).toMatchObject({ code: 0, stdout: 'rebuilt from 1 event\n' })
+    expect((await client.conversation(id)).title).toContain('title')
+  })
+
+  it('token makes, lists and revokes', async () => {
+    const secret = (await run('token', 'create', 'reader', '--days', '1')).stdout.trim()
+    const reader = createClient({ url: clientUrl(), token: secret })
+    expect((await reader.conversation(id)).id).toBe(id)
+    await expect(reader.deleteConversation(id)).rejects.toMatchObject({ code: 'missing_scope' })
+    const line = (await run('token', 'list')).stdout.split('\n').find((text) => text.includes('reader')) ?? ''
+    expect(line).not.toContain(secret)
+    expect((await run('token', 'revoke', line.split(' ')[0] ?? '')).code).toBe(0)
+    await expect(reader.conversation(id)).rejects.toMatchObject({ code: 'unauthorized' })
+  })
+
+  it.each([
+    [['log', 'conv_x'], /^waymark: There is no such conversation\.$/m],
+    [['log', '--project', '/nowhere'], /^waymark: no server is running for \/nowhere/],
+    [['serve', '--port', 'x'], /^waymark: port in the command line: /],
+    [['token', 'create', 'x', '--scopes', 'all'], /^waymark: no such scope: all$/m],
+    [['token', 'revoke', 'tok_x'], /^waymark: there is no token tok_x$/m],
+    [['nonsense'], /unknown command 'nonsense'/],
+  ])('%j fails with one clear line', async (args, message) => {
+    const { code, stderr } = await run(...args)
+    expect(code).toBe(1)
+    expect(stderr).toMatch(message)
+    expect(stderr).not.toMatch(/ at .*\.ts:\d+/)
+  })
+
+  it('settings come from the file, the variable and the flag, in this order', async () => {
+    const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
+    await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ port: 'not a port' }))
+    expect((await run('serve', '--project', other)).stderr).toMatch(
+      /^waymark: port in waymark\.config\.json: /,
+    )
+    await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ prot: 1 }))
+    expect((await run('serve', '--project', other)).stderr).toMatch(/settings that are not known: prot/)
+    await rm(other, { recursive: true })
+  })
+
+  it('Ctrl-C stops the server, also while somebody follows, and it can start again', async () => {
+    const stop = new AbortController()
+    const stream = client.stream(id, { signal: stop.signal })
+    await stream.next()
+    const next = stream.next()
+    server.process.kill('SIGINT')
+    const [code] = await once(server.process, 'exit')
+    expect(code).toBe(0)
+    expect(existsSync(join(project, '.waymark/server.json'))).toBe(false)
+    stop.abort()
+    await next
+    server = await serve(project)
+    expect((await run('log', '--json')).stdout).toContain(id)
+  })
+
+  function clientUrl(): string {
+    return /API +(http\S+)\/api\/v1/.exec(server.output())?.[1] ?? ''
+  }
+
+  function run(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    return new Promise((resolve) => {
+      execFile(
+        process.execPath,
+        [cli, ...args],
+        { cwd: project, env: environment() },
+        (error, stdout, stderr) => {
+          resolve({ code: Number(error?.code ?? 0), stdout, stderr })
+        },
+      )
+    })
+  }
+})
+
+async function serve(project: string) {
+  const child = spawn(process.execPath, [cli, 'serve', '--port', '0'], { cwd: project, env: environment() })
+  let output = ''
+  for (const pipe of [child.stdout, child.stderr]) {
+    pipe.on('data', (chunk) => {
+      output += chunk
+    })
+  }
+  await vi.waitFor(() => expect(output).toContain('Ctrl-C'), { timeout: 20_000, interval: 20 })
+  return { process: child, output: () => output }
+}
+
+/** As in a person's shell: without what npm and the test runner add. */
+function environment(): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, HOME: process.env.HOME }
+}
