@@ -15,12 +15,12 @@ const mayImport: Record<string, readonly string[]> = {
   client: ['protocol', 'replay'],
   cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts'],
   'config.ts': [],
-  'data-dir.ts': [],
+  'data-dir.ts': ['protocol'],
 }
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
 const composers = new Set(['main.ts'])
-const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts'])
+const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts', 'existing-store.ts'])
 
 /** What also runs in a browser must not need Node. */
 const browserSafe = new Set(['protocol', 'replay', 'client'])

@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { newId } from './protocol/ids.ts'
 
 /** What lies in the data folder besides the store: its own .gitignore, the token, and where the server is. */
 
 const TOKEN_FILE = 'token'
+const TOKEN_ID_FILE = 'token-id'
 const SERVER_FILE = 'server.json'
 
 export interface ServerNote {
@@ -13,7 +15,9 @@ export interface ServerNote {
 }
 
 export async function prepareDataDir(dataDir: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  await mkdir(dataDir, { recursive: true })
+  // Also when it was there: what lies here is the owner's alone.
+  await chmod(dataDir, 0o700)
   await writeFile(join(dataDir, '.gitignore'), '*\n')
 }
 
@@ -30,6 +34,16 @@ export async function readOrMakeToken(dataDir: string): Promise<string> {
   return token
 }
 
+/** The id under which this folder's token is registered; made once. */
+export async function readOrMakeTokenId(dataDir: string): Promise<string> {
+  const path = join(dataDir, TOKEN_ID_FILE)
+  const known = (await readFile(path, 'utf8').catch(nullIfMissing))?.trim()
+  if (known) return known
+  const id = newId('tok')
+  await writePrivately(path, `${id}\n`)
+  return id
+}
+
 /** Notes where this server is, for the commands; the returned function takes the note away again. */
 export async function announceServer(dataDir: string, url: string): Promise<() => Promise<void>> {
   const path = join(dataDir, SERVER_FILE)
@@ -44,7 +58,7 @@ export async function readServerNote(dataDir: string): Promise<ServerNote | null
   const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(nullIfMissing)
   if (text === null) return null
   const note = JSON.parse(text) as ServerNote
-  return isAlive(note.pid) ? note : null
+  return note.pid === process.pid || isAlive(note.pid) ? note : null
 }
 
 async function writePrivately(path: string, text: string): Promise<void> {

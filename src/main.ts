@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config.ts'
 import { systemClock, timestamp } from './core/clock.ts'
@@ -5,18 +6,20 @@ import type { Ledger } from './core/ledger.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
-import { announceServer, prepareDataDir, readOrMakeToken } from './data-dir.ts'
+import { announceServer, prepareDataDir, readOrMakeToken, readOrMakeTokenId } from './data-dir.ts'
 import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
 import type { Engine } from './stores/engine.ts'
 import { createLedger } from './stores/ledger.ts'
+import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
 import { createUpkeep } from './stores/upkeep.ts'
 import { catchUpProjections } from './workers/rebuild.ts'
 
+const DATABASE_FILE = 'waymark.db'
 const DAY_MS = 24 * 60 * 60 * 1000
 
 export interface RunningServer {
@@ -28,51 +31,52 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
+/** Another server has this data folder; two would not hear of each other's frames. */
+export class InUse extends Error {}
+
 /** Puts the server together and starts it. */
 export async function startServer(config: Config): Promise<RunningServer> {
   // The HTTP layer loads while the store opens: together they are most of the start-up time.
   const loading = import('./http/serve.ts')
   await prepareDataDir(config.dataDir)
+  // On Postgres many processes serve one store.
+  const release = config.databaseUrl ? () => {} : holdAlone(join(config.dataDir, 'server.lock'))
+  if (!release) throw new InUse(`${config.dataDir} is in use`)
   let http: HttpServer | null = null
-  const store = await openStore(config, { onCommitted: (group) => http?.committed(group) })
+  let store: Store | null = null
+  const close = async () => {
+    await http?.close()
+    await store?.close()
+    release()
+  }
   try {
+    store = await openStore(config, { onCommitted: (group) => http?.committed(group) })
     const token = config.token ?? (await readOrMakeToken(config.dataDir))
-    await registerLocalToken(store.tokens, token)
+    await registerLocalToken(store.tokens, token, config.dataDir)
     await catchUpProjections(store.upkeep)
 
     const { ledger, tokens } = store
-    const { host, port, logLevel, allowedHosts } = config
+    const { host, port, logLevel } = config
     const loginCode = newSecret()
     const { serveHttp } = await loading
-    const loginCodes = new Set([loginCode])
-    const address = { host, port, logLevel, allowedHosts }
-    http = await serveHttp({ ledger, tokens, clock: systemClock, loginCodes, ...address })
-    return await announced(config, store, http, { token, loginCode })
+    const signIn = { loginCodes: new Set([loginCode]), localToken: token }
+    const address = { host, port, logLevel, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
+    http = await serveHttp({ ledger, tokens, clock: systemClock, ...signIn, ...address })
+    const url = `http://${hostInUrl(host)}:${http.port}`
+    const withdraw = await announceServer(config.dataDir, url)
+    return {
+      url,
+      loginUrl: `${url}/login?code=${loginCode}`,
+      token,
+      ledger,
+      async close() {
+        await withdraw()
+        await close()
+      },
+    }
   } catch (error) {
-    await http?.close()
-    await store.close()
+    await close()
     throw error
-  }
-}
-
-async function announced(
-  config: Config,
-  store: Store,
-  http: HttpServer,
-  secrets: { token: string; loginCode: string },
-): Promise<RunningServer> {
-  const url = `http://${hostInUrl(config.host)}:${http.port}`
-  const withdraw = await announceServer(config.dataDir, url)
-  return {
-    url,
-    loginUrl: `${url}/login?code=${secrets.loginCode}`,
-    token: secrets.token,
-    ledger: store.ledger,
-    async close() {
-      await withdraw()
-      await http.close()
-      await store.close()
-    },
   }
 }
 
@@ -96,8 +100,16 @@ export async function issueToken(
   const now = systemClock.now()
   const createdAt = timestamp(now)
   const expiresAt = days === null ? null : timestamp(now + days * DAY_MS)
-  await tokens.put(hashToken(secret), { id: newId('tok', now), tenant, name, scopes, createdAt, expiresAt })
+  await tokens.put(hashToken(secret), {
+    ...{ id: newId('tok', now), tenant, name, scopes, createdAt, expiresAt },
+    parentId: null,
+  })
   return secret
+}
+
+/** Whether there is anything to open. */
+export function hasStore(config: Pick<Config, 'dataDir' | 'databaseUrl'>): boolean {
+  return config.databaseUrl !== null || existsSync(join(config.dataDir, DATABASE_FILE))
 }
 
 /** The store alone, for commands that work without a server. */
@@ -105,6 +117,7 @@ export async function openStore(
   config: Pick<Config, 'dataDir' | 'databaseUrl'>,
   options: Pick<Parameters<typeof createLedger>[0], 'onCommitted'> = {},
 ): Promise<Store> {
+  await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
   const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
   const ledger = createLedger({ engine, blobs, clock: systemClock, ...options })
@@ -117,21 +130,22 @@ export async function openStore(
 }
 
 async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Promise<Engine> {
-  if (!config.databaseUrl) return await openSqlite(join(config.dataDir, 'waymark.db'))
+  if (!config.databaseUrl) return await openSqlite(join(config.dataDir, DATABASE_FILE))
   // Loaded only when used: the driver is a tenth of the start-up time.
   const { openPostgres } = await import('./stores/postgres/open.ts')
   return await openPostgres(config.databaseUrl)
 }
 
-async function registerLocalToken(tokens: TokenStore, token: string): Promise<void> {
+async function registerLocalToken(tokens: TokenStore, token: string, dataDir: string): Promise<void> {
   await tokens.put(hashToken(token), {
-    // Always the same id: setting another token ends the one before.
-    id: 'tok_local',
+    // Always the same for this folder: setting another token ends the one before.
+    id: await readOrMakeTokenId(dataDir),
     tenant: 'default',
     name: 'local',
     scopes: [...scopes],
     createdAt: timestamp(systemClock.now()),
     expiresAt: null,
+    parentId: null,
   })
 }
 

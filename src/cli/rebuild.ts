@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
-import { openStore, rebuildProjections } from '../main.ts'
-import { commandWith, configOf } from './options.ts'
+import { rebuildProjections } from '../main.ts'
+import { openExisting } from './existing-store.ts'
+import { commandWith } from './options.ts'
 import { count, endProgress, showProgress } from './output.ts'
 
 export function rebuildCommand(): Command {
@@ -19,7 +20,7 @@ Examples:
 }
 
 async function rebuild(flags: Record<string, unknown>): Promise<void> {
-  const store = await openStore(configOf(flags))
+  const store = await openExisting(flags)
   try {
     const events = await rebuildProjections(store.upkeep, (soFar) =>
       showProgress(`${count(soFar, 'event')} …`),

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { readServerNote } from '../data-dir.ts'
-import { startServer } from '../main.ts'
+import { InUse, startServer } from '../main.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim } from './output.ts'
 
@@ -28,13 +28,12 @@ Examples:
 
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
-  const running = await readServerNote(config.dataDir)
-  if (running && !config.databaseUrl) {
-    throw new CommandError(
-      `a server for this project is already running at ${running.url} (process ${running.pid})`,
-    )
-  }
-  const server = await startServer(config)
+  const server = await startServer(config).catch(async (error: unknown) => {
+    if (!(error instanceof InUse)) throw error
+    const note = await readServerNote(config.dataDir)
+    const where = note ? ` at ${note.url} (process ${note.pid})` : ''
+    throw new CommandError(`a server for this project is already running${where}`)
+  })
   console.log(`${bold('Waymark')} serves ${config.project}
 
   Open     ${server.loginUrl}

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
-import { openStore, verifyLedger } from '../main.ts'
-import { commandWith, configOf } from './options.ts'
+import { verifyLedger } from '../main.ts'
+import { openExisting } from './existing-store.ts'
+import { commandWith } from './options.ts'
 import { count, endProgress, showProgress } from './output.ts'
 
 export function verifyCommand(): Command {
@@ -20,7 +21,7 @@ Examples:
 }
 
 async function verify(flags: Record<string, unknown>): Promise<void> {
-  const store = await openStore(configOf(flags))
+  const store = await openExisting(flags)
   try {
     const result = await verifyLedger(store.upkeep, (soFar) =>
       showProgress(`${count(soFar.segments, 'segment')}, ${count(soFar.events, 'event')} …`),

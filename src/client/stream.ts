@@ -19,7 +19,7 @@ export type StreamState = 'connecting' | 'connected' | 'waiting'
 export type StreamItem =
   | { type: 'frame'; cursor: string; frame: AnyFrame; text: string }
   /** What was seen behind this event is no longer on the line. */
-  | { type: 'cut'; after: number }
+  | { type: 'cut'; after: number; cursor: string | null }
 
 const LONGEST_WAIT_MS = 10_000
 /** Statuses that may pass by themselves; all others won't. */
@@ -46,11 +46,12 @@ export async function* streamLedger(
       })
       onState('connected')
       for await (const events of readEventStream(response)) {
-        const items = events.flatMap(asItem)
+        const problem = events.findIndex((event) => event.event === 'problem')
+        const items = (problem < 0 ? events : events.slice(0, problem)).flatMap(asItem)
         failures = 0
-        const last = items.findLast((item) => item.type === 'frame')
         if (items.length > 0) yield items
-        if (last?.type === 'frame') cursor = last.cursor
+        cursor = items.at(-1)?.cursor ?? cursor
+        if (problem >= 0) throw problemOf(events[problem]?.data ?? '')
       }
       if (!follow) return
     } catch (error) {
@@ -62,12 +63,15 @@ export async function* streamLedger(
   }
 }
 
+function problemOf(data: string): RequestError {
+  const problem = JSON.parse(data) as Problem
+  return new RequestError(problem.status, problem)
+}
+
 function asItem(event: { id?: string | undefined; event?: string | undefined; data: string }): StreamItem[] {
-  if (event.event === 'cut')
-    return [{ type: 'cut', after: cutNoticeSchema.parse(JSON.parse(event.data)).cut_after }]
-  if (event.event === 'problem') {
-    const problem = JSON.parse(event.data) as Problem
-    throw new RequestError(problem.status, problem)
+  if (event.event === 'cut') {
+    const { cut_after } = cutNoticeSchema.parse(JSON.parse(event.data))
+    return [{ type: 'cut', after: cut_after, cursor: event.id ?? null }]
   }
   // Other named events are notices, not history; those this version does not know are passed over (L10).
   if (event.event !== undefined || event.id === undefined) return []

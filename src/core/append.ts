@@ -38,7 +38,7 @@ export function refuseAppend(
 }
 
 /** A terminal frame must be its run's last, and only runs have one (L5). Breaking that is a mistake in our code. */
-export function assertTerminalIsLast(attempt: AppendAttempt): void {
+export function assertTerminalIsLast(attempt: Pick<AppendAttempt, 'runId' | 'drafts'>): void {
   const terminal = attempt.drafts.findIndex((draft) => isTerminalKind(draft.kind))
   if (terminal < 0) return
   if (attempt.runId === null) throw new Error('a terminal frame needs a run')

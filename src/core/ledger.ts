@@ -136,8 +136,8 @@ export interface PageQuery {
 
 export interface Page {
   conversationId: ConversationId
-  /** Set when the reader's place is no longer on the line: it must drop everything behind this event first (L7). */
-  cutAfter: number | null
+  /** Set when the reader's place is no longer on the line: it must drop everything behind this one first (L7). */
+  cut: Cursor | null
   firstSeq: number
   /** The frames, to the byte. */
   frames: readonly string[]

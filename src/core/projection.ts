@@ -69,7 +69,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   'message.user': (rows, place, fields) => {
     rows.messages.push(
       messageRow(place, {
-        message_id: String(fields.message_id),
+        message_id: String(fields.message_id).replaceAll('\u0000', ''),
         role: 'user',
         content: String(fields.content),
         checkpoint_id: typeof fields.checkpoint_id === 'string' ? fields.checkpoint_id : null,

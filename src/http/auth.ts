@@ -43,21 +43,23 @@ export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
   }
 }
 
-/** A browser's session: a token of its own, which only the cookie holds. */
+/** A browser's session: a token of its own, which only the cookie holds, and which ends with the one it was opened by. */
 export async function openBrowserSession(
   c: Context,
   deps: { tokens: TokenStore; clock: Clock },
-  like: Pick<Token, 'tenant' | 'scopes'>,
+  parent: Token,
 ): Promise<void> {
   const secret = newSecret()
   const now = deps.clock.now()
+  const longest = timestamp(now + SESSION_SECONDS * 1000)
   await deps.tokens.put(hashToken(secret), {
     id: newId('tok', now),
-    tenant: like.tenant,
+    tenant: parent.tenant,
     name: 'browser',
-    scopes: like.scopes,
+    scopes: parent.scopes,
     createdAt: timestamp(now),
-    expiresAt: timestamp(now + SESSION_SECONDS * 1000),
+    expiresAt: parent.expiresAt !== null && parent.expiresAt < longest ? parent.expiresAt : longest,
+    parentId: parent.id,
   })
   setCookie(c, COOKIE, secret, { httpOnly: true, sameSite: 'Strict', path: '/', maxAge: SESSION_SECONDS })
 }

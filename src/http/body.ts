@@ -11,16 +11,17 @@ export const readJsonBody: MiddlewareHandler = async (c, next) => {
     if (bytes.length > 0 && !isJson(c.req.header('content-type'))) {
       throw new WaymarkError('unsupported_media_type', 'The body must be application/json.')
     }
-    if (bytes.length === 0) c.req.raw.headers.set('content-type', 'application/json')
     const text = bytes.length === 0 ? '{}' : decode(bytes)
-    assertJson(text)
-    // Hono keeps promises here, whatever the type says.
-    c.req.bodyCache.text = Promise.resolve(text) as never
+    const value = parse(text)
+    // What comes behind us asks for the type, the text and the value; each has been found out once.
+    c.req.raw.headers.set('content-type', 'application/json')
+    c.req.text = () => Promise.resolve(text)
+    c.req.json = () => Promise.resolve(value as never)
   }
   await next()
 }
 
-async function readAtMost(request: Request, most: number): Promise<Uint8Array> {
+export async function readAtMost(request: Request, most: number): Promise<Uint8Array> {
   const tooLarge = () => new WaymarkError('body_too_large', `The body may have at most ${most} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > most) throw tooLarge()
   const chunks: Uint8Array[] = []
@@ -47,9 +48,9 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function assertJson(text: string): void {
+function parse(text: string): unknown {
   try {
-    JSON.parse(text)
+    return JSON.parse(text)
   } catch (cause) {
     throw new WaymarkError('invalid_json', `The body is not JSON: ${(cause as Error).message}`, { cause })
   }

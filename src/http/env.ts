@@ -24,6 +24,8 @@ export interface AppDependencies {
   allowedHosts: readonly string[]
   /** Codes that each open one browser session; a code is forgotten when it is used. */
   loginCodes: Set<string>
+  /** What those sessions are opened with. */
+  localToken: string
   /** Aborts when the server stops: open streams end then. */
   stopping: AbortSignal
 }

@@ -15,13 +15,17 @@ export function guardHostAndOrigin(allowedHosts: readonly string[]): MiddlewareH
       throw new WaymarkError('foreign_host', 'This server does not answer for that host name.')
     }
     const origin = c.req.header('origin')
-    if (origin !== undefined && hostOf(origin) !== host) {
+    if (origin !== undefined && !isSameHost(origin, host)) {
       throw new WaymarkError('foreign_origin', 'Requests from other sites are refused.')
     }
     await next()
   }
 }
 
-function hostOf(origin: string): string | null {
-  return URL.canParse(origin) ? new URL(origin).host : null
+/** A default port may be named in one and left out in the other. */
+function isSameHost(origin: string, host: string): boolean {
+  if (!URL.canParse(origin)) return false
+  const { protocol, host: originHost } = new URL(origin)
+  const own = `${protocol}//${host}`
+  return URL.canParse(own) && new URL(own).host === originHost
 }

@@ -1,11 +1,19 @@
 import { z } from '@hono/zod-openapi'
 import { problemSchema } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { type ConversationId, isId } from '../protocol/ids.ts'
 
 /** What the routes' descriptions share. */
 
 export const conversationParam = z.object({
   id: z.string().meta({ param: { name: 'id', in: 'path' }, example: 'conv_01m7ge5wdas4rvsp14pjg3nkaf' }),
 })
+
+/** Null bytes and whatever else is no id never reach a store. */
+export function conversationId(text: string): ConversationId {
+  if (!isId('conv', text)) throw new WaymarkError('conversation_not_found', 'There is no such conversation.')
+  return text
+}
 
 export function json<T extends z.ZodType>(schema: T, description: string) {
   return { description, content: { 'application/json': { schema } } }

@@ -1,10 +1,10 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
-import { scopes } from '../protocol/api.ts'
 import { findCaller, openBrowserSession } from './auth.ts'
+import { readAtMost } from './body.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
 
-const LOCAL_TENANT = 'default'
+const MAX_FORM_BYTES = 4096
 
 /** What a browser sees: the start page, and how it signs in. */
 export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
@@ -18,16 +18,19 @@ export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
   )
   app.get('/login', async (c) => {
     const code = c.req.query('code')
-    if (code === undefined) return askForToken(c, 'Sign in')
+    // Link previews and scanners ask with HEAD; that must not use the link up.
+    if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in')
     // Deleting is the test: of two requests with one code, one gets the session.
-    if (!deps.loginCodes.delete(code)) return askForToken(c, 'This link has been used', 401)
-    await openBrowserSession(c, deps, { tenant: LOCAL_TENANT, scopes: [...scopes] })
+    const parent = deps.loginCodes.delete(code) ? await findCaller(deps, deps.localToken) : null
+    if (!parent) return askForToken(c, 'This link has been used', 401)
+    await openBrowserSession(c, deps, parent)
     return goOn(c)
   })
   app.post('/login', async (c) => {
-    const { token } = await c.req.parseBody()
-    const caller = typeof token === 'string' ? await findCaller(deps, token.trim()) : null
-    if (!caller) return askForToken(c, 'That token is not known', 401)
+    const form = new URLSearchParams(Buffer.from(await readAtMost(c.req.raw, MAX_FORM_BYTES)).toString())
+    const caller = await findCaller(deps, form.get('token')?.trim() ?? '')
+    // A session opens no other: it would never end.
+    if (!caller || caller.parentId !== null) return askForToken(c, 'That token is not known', 401)
     await openBrowserSession(c, deps, caller)
     return goOn(c)
   })

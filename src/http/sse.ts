@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Page } from '../core/ledger.ts'
+import { type Cursor, formatCursor } from '../protocol/cursor.ts'
 
 const HEARTBEAT_MS = 10_000
 
@@ -8,18 +9,22 @@ const HEARTBEAT_MS = 10_000
 export interface EventStream {
   /** Resolves when the reader can take more. */
   write(chunk: string | Buffer): Promise<void>
-  /** Aborts when the reader is gone. */
+  /** Aborts when the reader is gone, or the server stops. */
   signal: AbortSignal
   end(): void
 }
 
-export function openEventStream(response: ServerResponse): EventStream {
+export function openEventStream(response: ServerResponse, stopping: AbortSignal): EventStream {
   const gone = new AbortController()
   const heartbeat = setInterval(() => response.write(': heartbeat\n\n'), HEARTBEAT_MS)
-  response.on('close', () => {
+  const leave = () => {
     clearInterval(heartbeat)
     gone.abort()
-  })
+  }
+  response.on('close', leave)
+  // Whoever left while we were reading has closed already, and won't again.
+  if (response.closed || response.destroyed) leave()
+  const signal = AbortSignal.any([gone.signal, stopping])
   response.writeHead(200, {
     'Content-Type': 'text/event-stream; charset=utf-8',
     'Cache-Control': 'no-store',
@@ -28,10 +33,10 @@ export function openEventStream(response: ServerResponse): EventStream {
   })
   response.flushHeaders()
   return {
-    signal: gone.signal,
+    signal,
     async write(chunk) {
       if (response.destroyed || response.write(chunk)) return
-      await once(response, 'drain', { signal: gone.signal }).catch(() => {})
+      await once(response, 'drain', { signal }).catch(() => {})
     },
     end() {
       clearInterval(heartbeat)
@@ -53,13 +58,18 @@ export function encodePage(page: Page): Buffer {
 }
 
 function pageText(page: Page): string {
-  let text = page.cutAfter === null ? '' : `event: cut\ndata: {"cut_after":${page.cutAfter}}\n\n`
+  let text = page.cut ? cutEvent(page.cut) : ''
   for (const part of page.parts) {
     for (let seq = part.from; seq <= part.to; seq++) {
       text += `id: ${part.segmentId}.${seq}\ndata: ${page.frames[seq - page.firstSeq]}\n\n`
     }
   }
   return text
+}
+
+/** With an id, unlike other named events: what comes next is counted from here, also by a reader that loses its way now. */
+function cutEvent(cut: Cursor): string {
+  return `id: ${formatCursor(cut)}\nevent: cut\ndata: {"cut_after":${cut.seq}}\n\n`
 }
 
 export function namedEvent(name: string, data: unknown): string {

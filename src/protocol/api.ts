@@ -102,7 +102,7 @@ export const streamQuery = z.object({
 export const cutNoticeSchema = z.object({ cut_after: z.int().nonnegative() }).meta({ id: 'CutNotice' })
 
 export const messagesQuery = z.object({
-  limit: limit(100, MAX_EVENTS_LIMIT),
+  limit: limit(50, MAX_LIST_LIMIT),
   cursor: z.string().optional(),
 })
 

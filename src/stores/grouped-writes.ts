@@ -18,7 +18,6 @@ export interface GroupedWrites {
 }
 
 export interface CommittedGroup {
-  writes: number
   frames: number
   seconds: number
 }
@@ -73,7 +72,7 @@ export function createGroupedWrites(deps: {
       .write(writes)
       .catch((error: unknown) => writes.map(() => ({ error: error as Error })))
     const seconds = (performance.now() - started) / 1000
-    deps.onCommitted?.({ writes: group.length, frames: countFrames(group), seconds })
+    deps.onCommitted?.({ frames: countFrames(outcomes, group), seconds })
     for (const [index, one] of group.entries()) {
       one.settle(outcomes[index] ?? { error: new Error('the write has no outcome') })
     }
@@ -101,7 +100,7 @@ export function createGroupedWrites(deps: {
         }
       }),
     async idle() {
-      while (underWay.size > 0 || waiting.length > 0) await Promise.race([...underWay, Promise.resolve()])
+      while (underWay.size > 0 || waiting.length > 0) await Promise.allSettled([...underWay])
     },
   }
 }
@@ -152,9 +151,11 @@ function characters(request: AppendRequest): number {
   return request.drafts.reduce((sum, draft) => sum + draft.text.length, 0)
 }
 
-function countFrames(group: readonly Pending[]): number {
-  return group.reduce(
-    (sum, one) => sum + (one.name === 'append' ? (one.argument as AppendRequest).drafts.length : 0),
-    0,
-  )
+/** How many frames the group has stored. */
+function countFrames(outcomes: readonly Outcome[], group: readonly Pending[]): number {
+  return outcomes.reduce((sum, outcome, index) => {
+    if (group[index]?.name !== 'append' || 'error' in outcome) return sum
+    const result = outcome.result as AppendOutcome
+    return result.ok ? sum + result.lastSeq - result.firstSeq + 1 : sum
+  }, 0)
 }

@@ -1,3 +1,4 @@
+import { assertTerminalIsLast } from '../core/append.ts'
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type {
@@ -16,6 +17,7 @@ import type { Frame } from '../protocol/frames.ts'
 import type { Engine } from './engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './grouped-writes.ts'
 import { asText, isLarge, spill, unspill } from './spill.ts'
+import type { AppendRequest } from './sql/append.ts'
 import type { StoredMessage } from './sql/messages.ts'
 import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
 import type { Refusal } from './sql/refusal.ts'
@@ -34,6 +36,7 @@ export interface LedgerDependencies {
 export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDependencies): Ledger {
   const wakeUps = createWakeUps()
   const spilling = new Map<string, Promise<unknown>>()
+  let isClosing = false
   const shared = new Map<string, Promise<Page>>()
   const sent = createSentCounts()
   const writes = createGroupedWrites({
@@ -59,30 +62,34 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   }
 
   async function append(command: AppendCommand): Promise<AppendResult> {
-    const { conversationId } = command
-    let drafts = command.frames.map(asText)
-    const after = command.run ? sent.before(command.run, drafts.length) : 0
-    const before = spilling.get(conversationId)
-    if (before || drafts.some(isLarge)) {
-      // What comes behind a large frame waits for it, so that the order of calls is the order of events.
-      const ready = Promise.all(drafts.map(async (draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
-      const turn = Promise.allSettled([before, ready])
-      spilling.set(conversationId, turn)
-      await turn
-      if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
-      drafts = await stored(ready)
+    if (isClosing) throw new WaymarkError('storage_failed', 'The ledger is closing.')
+    const { conversationId, run } = command
+    const drafts = command.frames.map(asText)
+    assertTerminalIsLast({ runId: run?.runId ?? null, drafts })
+    const request: AppendRequest = {
+      tenant: command.tenant,
+      conversationId,
+      runId: run?.runId ?? null,
+      epoch: run?.epoch ?? null,
+      after: run ? sent.before(run, drafts.length) : 0,
+      timestamp: timestamp(clock.now()),
+      drafts,
     }
-    return stored(
-      writes.append({
-        tenant: command.tenant,
-        conversationId,
-        runId: command.run?.runId ?? null,
-        epoch: command.run?.epoch ?? null,
-        after,
-        timestamp: timestamp(clock.now()),
-        drafts,
-      }),
-    )
+    const before = spilling.get(conversationId)
+    if (!before && !drafts.some(isLarge)) return stored(writes.append(request))
+    const turn = appendInTurn(request, before)
+    spilling.set(conversationId, turn)
+    return stored(turn)
+
+    /** What comes behind a large frame waits for it, so that the order of calls is the order of events. */
+    async function appendInTurn(next: AppendRequest, earlier: Promise<unknown> | undefined) {
+      const ready = Promise.all(drafts.map(async (draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
+      const [, prepared] = await Promise.allSettled([earlier, ready])
+      // In one step with handing it over: whoever does not find us here any more comes behind us.
+      if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
+      if (prepared.status === 'rejected') throw prepared.reason
+      return await writes.append({ ...next, drafts: prepared.value })
+    }
   }
 
   async function page(query: PageQuery): Promise<Page> {
@@ -94,8 +101,8 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
 
   /** Readers that wait at the same place read once: a hundred of them cost one query a commit. */
   function sharedPage(query: PageQuery): Promise<Page> {
-    const place = query.cursor ? formatCursor(query.cursor) : ''
-    const key = `${query.tenant} ${query.conversationId} ${place} ${query.limit}`
+    const place = query.cursor && formatCursor(query.cursor)
+    const key = JSON.stringify([query.tenant, query.conversationId, place, query.limit])
     let reading = shared.get(key)
     if (!reading) {
       reading = page(query).finally(() => {
@@ -113,7 +120,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
       for (let isFirst = true; !signal.aborted; isFirst = false) {
         const next = await sharedPage({ ...query, cursor })
         cursor = next.last
-        if (isFirst || next.frames.length > 0 || next.cutAfter !== null) yield next
+        if (isFirst || next.frames.length > 0 || next.cut) yield next
         if (next.atEnd) await watch.next(signal)
       }
     } finally {
@@ -180,6 +187,8 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
       await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },
     async close() {
+      isClosing = true
+      while (spilling.size > 0) await Promise.allSettled(spilling.values())
       await writes.idle()
       await engine.close()
     },

@@ -165,8 +165,8 @@ class Simulation {
 }
 
 function take(follower: Follower, page: Page): void {
-  if (page.cutAfter !== null) {
-    follower.frames.length = page.cutAfter
+  if (page.cut) {
+    follower.frames.length = page.cut.seq
     follower.cutsSeen++
   }
   expect(page.firstSeq).toBe(follower.frames.length + 1)
@@ -268,7 +268,7 @@ async function checkLine(simulation: Simulation, { id, line }: Expected, limit: 
   }
   for (const cursor of cursors) {
     const pages = await simulation.replay(id, cursor, limit)
-    expect(pages.every((page) => page.cutAfter === null)).toBe(true)
+    expect(pages.every((page) => page.cut === null)).toBe(true)
     expect(pages.flatMap((page) => page.frames)).toEqual(frames.slice(cursor.seq))
   }
 }

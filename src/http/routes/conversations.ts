@@ -10,10 +10,10 @@ import {
   patchConversationSchema,
 } from '../../protocol/api.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { type ConversationId, newId } from '../../protocol/ids.ts'
+import { isId, newId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
-import { conversationParam, json, problems } from '../openapi.ts'
+import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 
 const MAX_KEY_LENGTH = 255
 
@@ -102,12 +102,12 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, { ledger, clock 
   })
 
   app.openapi(read, async (c) => {
-    const { id } = c.req.valid('param')
-    return c.json(await ledger.conversation(c.get('caller').tenant, id as ConversationId), 200)
+    const id = conversationId(c.req.valid('param').id)
+    return c.json(await ledger.conversation(c.get('caller').tenant, id), 200)
   })
 
   app.openapi(patch, async (c) => {
-    const id = c.req.valid('param').id as ConversationId
+    const id = conversationId(c.req.valid('param').id)
     const { title, ...settings } = c.req.valid('json')
     const { tenant } = c.get('caller')
     await ledger.change(tenant, id, { settings, ...(title === undefined ? {} : { title }) })
@@ -116,7 +116,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, { ledger, clock 
 
   app.openapi(remove, async (c) => {
     const { tenant, id: tokenId } = c.get('caller')
-    await ledger.remove(tenant, c.req.valid('param').id as ConversationId, tokenId)
+    await ledger.remove(tenant, conversationId(c.req.valid('param').id), tokenId)
     return c.body(null, 204)
   })
 }
@@ -138,7 +138,10 @@ function formatListCursor(place: ListPlace): string {
   return Buffer.from(JSON.stringify([place.updatedAt, place.id])).toString('base64url')
 }
 
-const listCursorSchema = z.tuple([z.iso.datetime({ precision: 3 }), z.string().max(100)])
+const listCursorSchema = z.tuple([
+  z.iso.datetime({ precision: 3 }),
+  z.string().refine((id) => isId('conv', id)),
+])
 
 function parseListCursor(text: string): ListPlace {
   try {

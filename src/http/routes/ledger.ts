@@ -10,10 +10,9 @@ import {
 } from '../../protocol/api.ts'
 import { type Cursor, formatCursor, parseCursor } from '../../protocol/cursor.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import type { ConversationId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
-import { conversationParam, json, problems } from '../openapi.ts'
+import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 import { problemOf } from '../problem.ts'
 import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
 
@@ -64,7 +63,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const { limit, cursor } = c.req.valid('query')
     const page = await ledger.page({
       tenant: c.get('caller').tenant,
-      conversationId: c.req.valid('param').id as ConversationId,
+      conversationId: conversationId(c.req.valid('param').id),
       cursor: cursorOf(cursor),
       limit,
     })
@@ -76,17 +75,22 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const { cursor, follow } = c.req.valid('query')
     const query: PageQuery = {
       tenant: c.get('caller').tenant,
-      conversationId: c.req.valid('param').id as ConversationId,
+      conversationId: conversationId(c.req.valid('param').id),
       // A browser that reconnects repeats the URL it began with; what it says it has seen last counts.
       cursor: cursorOf(c.req.header('last-event-id') || cursor),
       limit: STREAM_PAGE,
+    }
+    if (c.req.method === 'HEAD') {
+      await ledger.page({ ...query, limit: 1 })
+      return c.body(null, 200, { 'Content-Type': 'text/event-stream; charset=utf-8' }) as never
     }
     const ended = new AbortController()
     const signal = AbortSignal.any([ended.signal, deps.stopping])
     const pages = ledger.follow(query, signal)[Symbol.asyncIterator]()
     // Read before the headers go out, so that a refusal is still an answer with a status.
     const first = await pages.next()
-    const out = openEventStream(c.env.outgoing)
+    const out = openEventStream(c.env.outgoing, deps.stopping)
+    if (out.signal.aborted) ended.abort()
     out.signal.addEventListener('abort', () => ended.abort())
     deps.metrics.openStreams.inc()
     void sendPages(out, first, pages, follow === 'true')
@@ -106,7 +110,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const { limit, cursor } = c.req.valid('query')
     const { items, next } = await ledger.messages({
       tenant: c.get('caller').tenant,
-      conversationId: c.req.valid('param').id as ConversationId,
+      conversationId: conversationId(c.req.valid('param').id),
       cursor: cursorOf(cursor),
       limit,
     })
@@ -122,7 +126,7 @@ async function sendPages(
 ): Promise<void> {
   for (let next = first; !next.done; next = await pages.next()) {
     const page = next.value
-    if (page.frames.length > 0 || page.cutAfter !== null) await out.write(encodePage(page))
+    if (page.frames.length > 0 || page.cut) await out.write(encodePage(page))
     if (page.atEnd && !follow) break
     if (out.signal.aborted) break
   }
@@ -144,7 +148,7 @@ function eventsPageText(page: Page): string {
     digest: page.digest,
   }
   return (
-    `{"conversation_id":"${page.conversationId}","cut_after":${page.cutAfter},` +
+    `{"conversation_id":"${page.conversationId}","cut_after":${page.cut?.seq ?? null},` +
     `"items":[${page.frames.join(',')}],${JSON.stringify(tail).slice(1)}`
   )
 }

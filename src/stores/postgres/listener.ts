@@ -22,25 +22,42 @@ export async function createListener(options: { url: string; channel: string }):
   async function connect(): Promise<void> {
     const next = new pg.Client({ connectionString: options.url, keepAlive: true })
     next.on('notification', (notice) => tell(notice.payload ?? null))
-    next.on('error', () => reconnectLater(next))
-    next.on('end', () => reconnectLater(next))
-    await next.connect()
+    next.on('error', () => lose(next))
+    next.on('end', () => lose(next))
+    try {
+      await next.connect()
+      await next.query(`listen ${options.channel}`)
+    } catch (error) {
+      await next.end().catch(() => {})
+      throw error
+    }
+    if (closed) return await next.end()
     client = next
-    await next.query(`listen ${options.channel}`)
   }
 
-  function reconnectLater(lost: pg.Client): void {
-    if (closed || client !== lost) return
+  function lose(lost: pg.Client): void {
+    if (client !== lost) return
     client = null
-    const attempt = () => {
-      connect().then(
-        () => tell(null),
-        () => {
-          if (!closed) timer = setTimeout(attempt, RECONNECT_MS)
-        },
+    void reconnect()
+  }
+
+  async function reconnect(): Promise<void> {
+    while (!closed && client === null) {
+      const isBack = await connect().then(
+        () => true,
+        () => false,
       )
+      // What happened meanwhile was told to nobody.
+      if (isBack) tell(null)
+      else await pause(RECONNECT_MS)
     }
-    attempt()
+  }
+
+  function pause(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      timer = setTimeout(resolve, milliseconds)
+      timer.unref()
+    })
   }
 
   await connect()
@@ -51,7 +68,9 @@ export async function createListener(options: { url: string; channel: string }):
     async close() {
       closed = true
       clearTimeout(timer)
-      await client?.end()
+      const last = client
+      client = null
+      await last?.end()
     },
   }
 }

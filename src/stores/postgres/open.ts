@@ -27,17 +27,24 @@ export async function openPostgres(url: string): Promise<Engine> {
   async function transact<T>(begin: string, body: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await pool.connect()
     let broken: Error | undefined
+    let isCommitting = false
+    // A connection that is lost while it is in use says so here as well as to its query.
+    const onLost = (error: Error) => {
+      broken = error
+    }
+    client.on('error', onLost)
     try {
       await client.query(begin)
       const result = await body(client)
+      isCommitting = true
       await client.query('commit')
       return result
     } catch (error) {
-      await client.query('rollback').catch((reason: unknown) => {
-        broken = reason as Error
-      })
+      if (isCommitting && !isAnswer(error)) throw new UnknownOutcome(error)
+      await client.query('rollback').catch(onLost)
       throw error
     } finally {
+      client.off('error', onLost)
       client.release(broken)
     }
   }
@@ -48,7 +55,9 @@ export async function openPostgres(url: string): Promise<Engine> {
         return await transact('begin', (client) => runGroup(client, group))
       } catch (error) {
         if (attempt < MAX_ATTEMPTS && isContention(error)) continue
-        if (group.length === 1) return [{ error: error as Error }]
+        if (group.length === 1 || error instanceof UnknownOutcome) {
+          return group.map(() => ({ error: error as Error }))
+        }
         const outcomes: Outcome[] = []
         for (const one of group) outcomes.push(...(await write([one])))
         return outcomes
@@ -83,6 +92,19 @@ async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise
     await client.query('select pg_notify($1, id) from unnest($2::text[]) as id', [CHANNEL, changed])
   }
   return asOutcomes(calls, results)
+}
+
+/** The connection was lost at the commit: trying again could store everything twice. */
+class UnknownOutcome extends Error {
+  constructor(cause: unknown) {
+    super('the connection was lost while committing; whether it was stored is not known', { cause })
+  }
+}
+
+/** Whether the server itself said no, in which case it has rolled back. Classes 08 and 57P are about the connection. */
+function isAnswer(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P)/.test(code)
 }
 
 /** Another process was faster; the same transaction sees its work at the next attempt. */

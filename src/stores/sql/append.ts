@@ -1,4 +1,4 @@
-import { assertTerminalIsLast, endsRun, type RunState, refuseAppend } from '../../core/append.ts'
+import { endsRun, type RunState, refuseAppend } from '../../core/append.ts'
 import type { AppendRefusal } from '../../core/ledger.ts'
 import {
   emptyRows,
@@ -61,7 +61,6 @@ export function* appendTo(
   const projected = emptyRows()
   const touched = new Map<string, string>()
   const outcomes = requests.map((request): AppendOutcome => {
-    assertTerminalIsLast(request)
     const found = heads.get(request.conversationId)
     const head = found?.tenant === request.tenant ? found : undefined
     const known = request.runId === null ? undefined : runs.get(request.runId)

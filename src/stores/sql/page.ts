@@ -18,7 +18,7 @@ import { first, type Script } from './script.ts'
 /** Frames as rows hold them: `blobs` names those whose rest has to be fetched. */
 export interface StoredPage {
   conversationId: ConversationId
-  cutAfter: number | null
+  cut: Cursor | null
   firstSeq: number
   frames: string[]
   blobs: { index: number; blob: string }[]
@@ -38,17 +38,16 @@ export function* page(
   const parts = partsBetween(line, after + 1, after + query.limit)
   const rows = parts.length === 0 ? [] : yield* readEvents(dialect, parts, query.maxBytes)
   const lastSeq = rows.at(-1)?.seq ?? after
-  const lastPart = partAt(line, lastSeq)
-  if (!lastPart) throw new Error(`event ${lastSeq} is on no part of its line`)
+  const last = cursorAt(line, lastSeq)
   return {
     conversationId: query.conversationId,
-    cutAfter,
+    cut: cutAfter === null ? null : cursorAt(line, cutAfter),
     firstSeq: after + 1,
     frames: rows.map((row) => row.frame),
     blobs: rows.flatMap((row, index) => (row.blob === null ? [] : { index, blob: row.blob })),
     parts: partsBetween(line, after + 1, lastSeq),
-    last: { segmentId: lastPart.segmentId, seq: lastSeq },
-    digest: rows.at(-1)?.digest ?? (yield* digestAt(dialect, lastPart.segment, lastSeq)),
+    last,
+    digest: rows.at(-1)?.digest ?? (yield* digestAt(dialect, line, lastSeq)),
     atEnd: lastSeq === headOf(line),
   }
 }
@@ -135,7 +134,18 @@ const eventsOf = prepared<EventsPlace, EventRow>(({ db }, value) =>
     .orderBy('e.seq'),
 )
 
-function* digestAt({ db }: Dialect, segment: number, seq: number): Script<Uint8Array> {
+function cursorAt(line: readonly LinePart[], seq: number): Cursor {
+  return { segmentId: partOf(line, seq).segmentId, seq }
+}
+
+function partOf(line: readonly LinePart[], seq: number): LinePart {
+  const part = partAt(line, seq)
+  if (!part) throw new Error(`event ${seq} is on no part of its line`)
+  return part
+}
+
+function* digestAt({ db }: Dialect, line: readonly LinePart[], seq: number): Script<Uint8Array> {
+  const { segment } = partOf(line, seq)
   const row = yield* first(
     db.selectFrom('events').select('digest').where('segment', '=', segment).where('seq', '=', seq),
   )

@@ -61,6 +61,7 @@ export interface Schema {
     scopes: string
     created_at: string
     expires_at: string | null
+    parent_id: string | null
   }
   idempotency: {
     tenant_id: string

@@ -11,6 +11,8 @@ export function* findToken({ db }: Dialect, hash: string): Script<Token | null> 
 
 export function* putToken({ db }: Dialect, command: { hash: string; token: Token }): Script<void> {
   const { hash, token } = command
+  const before = yield* first(db.selectFrom('tokens').select('hash').where('id', '=', token.id))
+  if (before && before.hash !== hash) yield* all(db.deleteFrom('tokens').where('parent_id', '=', token.id))
   yield* all(db.deleteFrom('tokens').where((eb) => eb.or([eb('hash', '=', hash), eb('id', '=', token.id)])))
   yield* all(
     db.insertInto('tokens').values({
@@ -21,6 +23,7 @@ export function* putToken({ db }: Dialect, command: { hash: string; token: Token
       scopes: token.scopes.join(' '),
       created_at: token.createdAt,
       expires_at: token.expiresAt,
+      parent_id: token.parentId,
     }),
   )
 }
@@ -31,6 +34,7 @@ export function* listTokens({ db }: Dialect, _all: null): Script<Token[]> {
 }
 
 export function* revokeToken({ db }: Dialect, id: string): Script<boolean> {
+  yield* all(db.deleteFrom('tokens').where('parent_id', '=', id))
   return (yield* all(db.deleteFrom('tokens').where('id', '=', id).returning('id'))).length > 0
 }
 
@@ -42,5 +46,6 @@ function asToken(row: Schema['tokens']): Token {
     scopes: row.scopes.split(' ').filter(Boolean) as Scope[],
     createdAt: row.created_at,
     expiresAt: row.expires_at,
+    parentId: row.parent_id,
   }
 }

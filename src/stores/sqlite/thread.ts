@@ -84,12 +84,19 @@ function write(group: readonly Write[]): Outcome[] {
   )
   if ('error' in outcome) heads.forget()
   if ('result' in outcome) return asOutcomes(calls, outcome.result)
-  return group.length === 1 ? [outcome] : group.flatMap((one) => write([one]))
+  if (group.length === 1) return [outcome]
+  // Another process holds the file: waiting once for each would take its time as often.
+  if (isBusy(outcome.error)) return group.map(() => outcome)
+  return group.flatMap((one) => write([one]))
 }
 
 function runWrite(call: Call): unknown {
   if (call.name !== 'append') heads.forget()
   return runScript(scriptOf(writes, dialect, call))
+}
+
+function isBusy(error: Error): boolean {
+  return 'code' in error && error.code === 'SQLITE_BUSY'
 }
 
 function attempt<T>(body: () => T): { result: T } | { error: Error } {

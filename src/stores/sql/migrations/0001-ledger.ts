@@ -85,7 +85,8 @@ export const ledgerTables = [
     name {text} not null,
     scopes {text} not null,
     created_at {text} not null,
-    expires_at {text}
+    expires_at {text},
+    parent_id {text}
   )`,
   `create table idempotency (
     tenant_id {text} not null,

@@ -1,0 +1,17 @@
+import Database from 'better-sqlite3'
+
+/**
+ * Holds a file locked until the returned function is called or the process ends, however it ends: the system lets go of
+ * the lock, so none is ever left behind. Null when another process holds it.
+ */
+export function holdAlone(path: string): (() => void) | null {
+  const database = new Database(path, { timeout: 0 })
+  try {
+    database.exec('begin exclusive')
+  } catch (error) {
+    database.close()
+    if ((error as { code?: string }).code === 'SQLITE_BUSY') return null
+    throw error
+  }
+  return () => database.close()
+}
