@@ -33,7 +33,8 @@ if (!isNewEnough(version)) {
 
 if (process.argv.includes('--build') && !isBuilt()) {
   say('Building …')
-  run('npm', ['run', '--silent', 'build'])
+  run('npx', ['tsc', '-p', 'tsconfig.build.json'])
+  run('npm', ['run', '--silent', 'bundle-thread'], root, 'ignore')
 }
 
 // Whether dist/ is newer than everything it is made from.
@@ -71,8 +72,8 @@ function isNewEnough(version) {
   return major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])
 }
 
-function run(command, args, cwd = root) {
-  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 'inherit', 'inherit'] })
+function run(command, args, cwd = root, stdout = 'inherit') {
+  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', stdout, 'inherit'] })
   if (status !== 0) fail(`${command} ${args.join(' ')} failed.`)
 }
 

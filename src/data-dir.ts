@@ -57,8 +57,19 @@ export async function announceServer(dataDir: string, url: string): Promise<() =
 export async function readServerNote(dataDir: string): Promise<ServerNote | null> {
   const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(nullIfMissing)
   if (text === null) return null
-  const note = JSON.parse(text) as ServerNote
+  const note = parseNote(text)
+  if (!note) return null
   return note.pid === process.pid || isAlive(note.pid) ? note : null
+}
+
+/** Null when it is not what we write: it only helps to find the server, and must not stand in the way. */
+function parseNote(text: string): ServerNote | null {
+  try {
+    const { url, pid } = JSON.parse(text) as Partial<ServerNote>
+    return typeof url === 'string' && typeof pid === 'number' ? { url, pid } : null
+  } catch {
+    return null
+  }
 }
 
 async function writePrivately(path: string, text: string): Promise<void> {

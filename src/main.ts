@@ -100,10 +100,8 @@ export async function issueToken(
   const now = systemClock.now()
   const createdAt = timestamp(now)
   const expiresAt = days === null ? null : timestamp(now + days * DAY_MS)
-  await tokens.put(hashToken(secret), {
-    ...{ id: newId('tok', now), tenant, name, scopes, createdAt, expiresAt },
-    parentId: null,
-  })
+  const id = newId('tok', now)
+  await tokens.put(hashToken(secret), { id, tenant, name, scopes, createdAt, expiresAt, parentId: null })
   return secret
 }
 

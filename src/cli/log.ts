@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Client } from '../client/index.ts'
+import type { Client, StreamOptions, StreamState } from '../client/index.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
@@ -28,12 +28,22 @@ Examples:
       const id = await conversationId(client, conversation)
       const stop = new AbortController()
       process.once('SIGINT', () => stop.abort())
-      const options = { follow: flags.follow ?? false, signal: stop.signal }
+      const options = { follow: flags.follow ?? false, signal: stop.signal, onState: sayWhenLost() }
       await (flags.json ? printFrames(client, id, options) : printTranscript(client, id, options))
     })
 }
 
-type Following = { follow: boolean; signal: AbortSignal }
+type Following = Pick<StreamOptions, 'follow' | 'signal' | 'onState'>
+
+/** Says once that the connection is gone, and once that it is back. */
+function sayWhenLost(): (state: StreamState) => void {
+  let isLost = false
+  return (state) => {
+    if (state === 'waiting' && !isLost) console.error('waymark: connection lost, trying again …')
+    if (state === 'connected' && isLost) console.error('waymark: connected again')
+    if (state !== 'connecting') isLost = state === 'waiting'
+  }
+}
 
 async function printFrames(client: Client, id: string, options: Following): Promise<void> {
   for await (const items of client.stream(id, options)) {
@@ -44,5 +54,4 @@ async function printFrames(client: Client, id: string, options: Following): Prom
 async function printTranscript(client: Client, id: string, options: Following): Promise<void> {
   const printer = createTranscriptPrinter((text) => process.stdout.write(text))
   for await (const transcript of client.transcript(id, options)) printer.show(transcript)
-  printer.end()
 }

@@ -1,46 +1,52 @@
 import type { Entry, Item, Mark, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
 import { bold, count, dim, printable } from './output.ts'
 
-/** Prints a transcript as it grows: what is finished once, what is still growing by its new part. */
-export function createTranscriptPrinter(write: (text: string) => void) {
-  let printed: string[] = []
-
-  function show(transcript: Transcript): void {
-    const blocks = transcript.entries.flatMap(blocksOf)
-    const same = blocks.findIndex((block, index) => block !== printed[index])
-    const from = same < 0 ? blocks.length : same
-    const before = printed[from]
-    const now = blocks[from]
-    if (blocks.length < printed.length || (before !== undefined && !now?.startsWith(before))) {
-      write(dim('\n— the conversation was cut; from here it reads —\n\n'))
-      printed = printed.slice(0, from)
-    }
-    for (const [offset, block] of blocks.slice(from).entries()) {
-      const already = printed[from + offset] ?? ''
-      write(already === '' ? block : block.slice(already.length))
-    }
-    printed = blocks
-  }
-
-  return { show, end: () => write('') }
+interface Block {
+  id: string
+  text: string
 }
 
-function blocksOf(entry: Entry): string[] {
+/** Prints a transcript as it grows: each block once, and of one that grows its new part. */
+export function createTranscriptPrinter(write: (text: string) => void) {
+  let printed = new Map<string, string>()
+
+  return {
+    show(transcript: Transcript): void {
+      const blocks = transcript.entries.flatMap(blocksOf)
+      const present = new Set(blocks.map((block) => block.id))
+      const kept = [...printed].filter(([id]) => present.has(id))
+      if (kept.length < printed.size) write(dim('\n— the conversation was cut; from here it reads —\n\n'))
+      printed = new Map(kept)
+      for (const { id, text } of blocks) {
+        const before = printed.get(id) ?? ''
+        if (text.startsWith(before)) write(text.slice(before.length))
+        printed.set(id, text)
+      }
+    },
+  }
+}
+
+function blocksOf(entry: Entry): Block[] {
+  const id = `${entry.type} ${entry.at}`
   switch (entry.type) {
     case 'message':
-      return [`${bold('you')}  ${dim(entry.timestamp)}\n${printable(entry.content)}\n\n`]
+      return [{ id, text: `${bold('you')}  ${dim(entry.timestamp)}\n${printable(entry.content)}\n\n` }]
     case 'mark': {
       const text = markText(entry.mark)
-      return text === null ? [] : [`${dim(`· ${text}`)}\n\n`]
+      return text === null ? [] : [{ id, text: `${dim(`· ${text}`)}\n\n` }]
     }
     case 'run':
-      return runBlocks(entry)
+      return runBlocks(entry, id)
   }
 }
 
-function runBlocks(run: RunEntry): string[] {
-  const items = run.items.map(itemText).filter((text) => text !== '')
-  return [`${bold('agent')}  ${dim(run.startedAt)}\n`, ...items, ...endOf(run)]
+function runBlocks(run: RunEntry, id: string): Block[] {
+  const items = run.items.map((item) => ({ id: `${id} ${item.key}`, text: itemText(item) }))
+  return [
+    { id, text: `${bold('agent')}  ${dim(run.startedAt)}\n` },
+    ...items.filter((block) => block.text !== ''),
+    ...endOf(run).map((text) => ({ id: `${id} end`, text })),
+  ]
 }
 
 function endOf(run: RunEntry): string[] {

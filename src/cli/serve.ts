@@ -28,7 +28,12 @@ Examples:
 
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
+  // A server goes on when nobody reads what it prints any more.
+  process.stdout.removeAllListeners('error').on('error', () => {})
   const server = await startServer(config).catch(async (error: unknown) => {
+    if (isPortInUse(error)) {
+      throw new CommandError(`port ${config.port} is in use; choose another with --port`)
+    }
     if (!(error instanceof InUse)) throw error
     const note = await readServerNote(config.dataDir)
     const where = note ? ` at ${note.url} (process ${note.pid})` : ''
@@ -43,6 +48,10 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   await stopSignal()
   console.log('Stopping …')
   await server.close()
+}
+
+function isPortInUse(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
 }
 
 function stopSignal(): Promise<void> {

@@ -12,6 +12,7 @@ export function tokenCommand(): Command {
     .addCommand(revokeCommand())
 }
 
+const MAX_DAYS = 36_500
 const STORE_FLAGS = ['project', 'dataDir', 'databaseUrl'] as const
 
 function createCommand(): Command {
@@ -31,8 +32,8 @@ Examples:
     .action((name: string, flags: Record<string, string>) =>
       withStore(flags, async ({ tokens }) => {
         const secret = await issueToken(tokens, {
-          name,
-          tenant: flags.tenant ?? 'default',
+          name: nonEmpty(name, 'the name'),
+          tenant: nonEmpty(flags.tenant ?? 'default', '--tenant'),
           scopes: parseScopes(flags.scopes ?? ''),
           days: flags.days === undefined ? null : parseDays(flags.days),
         })
@@ -48,7 +49,8 @@ function listCommand(): Command {
       withStore(flags, async ({ tokens }) => {
         for (const token of await tokens.list()) {
           const until = token.expiresAt === null ? '' : `  until ${token.expiresAt}`
-          console.log(`${token.id}  ${token.tenant}  ${token.name}  ${token.scopes.join(',')}${until}`)
+          const columns = [token.id, token.tenant.padEnd(12), token.name.padEnd(12), token.scopes.join(',')]
+          console.log(`${columns.join('  ')}${until}`)
         }
       }),
     )
@@ -78,15 +80,21 @@ async function withStore(
   }
 }
 
+function nonEmpty(text: string, what: string): string {
+  if (text.trim() === '') throw new CommandError(`${what} must not be empty`)
+  return text
+}
+
 function parseScopes(text: string): Scope[] {
   const names = text.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !(scopes as readonly string[]).includes(name))
-  if (unknown.length > 0) throw new CommandError(`no such scope: ${unknown.join(', ')}`)
+  if (unknown.length > 0)
+    throw new CommandError(`no such scope: ${unknown.map((name) => JSON.stringify(name)).join(', ')}`)
   return names as Scope[]
 }
 
 function parseDays(text: string): number {
   const days = Number(text)
-  if (!(days > 0)) throw new CommandError('--days takes a number greater than 0')
+  if (!(days > 0 && days <= MAX_DAYS)) throw new CommandError(`--days takes a number up to ${MAX_DAYS}`)
   return days
 }

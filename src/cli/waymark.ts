@@ -1,33 +1,23 @@
 #!/usr/bin/env node
-import { RequestError } from '../client/index.ts'
-import { ConfigError } from '../config.ts'
-import { CommandError } from './output.ts'
-import { createProgram } from './program.ts'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
-try {
-  await createProgram().parseAsync()
-} catch (error) {
-  process.exitCode = 1
-  if (!isExpected(error)) throw error
-  console.error(`waymark: ${sentence(error as Error)}`)
-}
+// Nothing else is loaded before this: the database driver crashes on a Node that is too old for it.
+const NEEDED = [22, 12] as const
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
-/** Errors that say all there is to say; a stack would only be in the way. */
-function isExpected(error: unknown): boolean {
-  return (
-    error instanceof ConfigError ||
-    error instanceof CommandError ||
-    error instanceof RequestError ||
-    isSystemError(error) ||
-    isSystemError((error as Error).cause)
-  )
-}
-
-function isSystemError(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error
-}
-
-/** `fetch` says only that it failed; why is in its cause. */
-function sentence(error: Error): string {
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
+if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
+  const { runCli } = await import('./run-cli.ts')
+  await runCli()
+} else {
+  // The set-up adds a newer one to node_modules where it is needed.
+  const added = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
+  if (existsSync(added)) {
+    const { status } = spawnSync(added, process.argv.slice(1), { stdio: 'inherit' })
+    process.exitCode = status ?? 1
+  } else {
+    console.error(`waymark: Node ${NEEDED.join('.')} or later is needed; this is ${process.versions.node}`)
+    process.exitCode = 1
+  }
 }

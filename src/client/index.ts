@@ -12,7 +12,7 @@ import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
 import { followTranscript } from './transcript.ts'
 
 export type { ClientOptions } from './request.ts'
-export { RequestError } from './request.ts'
+export { ConnectionError, RequestError } from './request.ts'
 export type { StreamItem, StreamOptions, StreamState } from './stream.ts'
 
 export interface Paging {
@@ -36,7 +36,7 @@ export interface Client {
 }
 
 export function createClient(options: ClientOptions): Client {
-  const client = { ...options, url: options.url.replace(/\/+$/, '') }
+  const client = { ...options, url: options.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '') }
   const json = async <T>(...args: [path: string, init?: Parameters<typeof request>[2]]) =>
     (await (await request(client, ...args)).json()) as T
   const one = (id: string) => `/conversations/${encodeURIComponent(id)}`

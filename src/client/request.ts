@@ -24,6 +24,20 @@ export class RequestError extends Error {
   }
 }
 
+/** No answer at all: nobody listens there, or the network is down. */
+export class ConnectionError extends Error {
+  constructor(url: string, cause: unknown) {
+    const inner = (cause as Error).cause
+    super(
+      `no server answers at ${url} (${inner instanceof Error ? inner.message : (cause as Error).message})`,
+      {
+        cause,
+      },
+    )
+    this.name = 'ConnectionError'
+  }
+}
+
 export interface RequestOptions {
   method?: string
   query?: Record<string, string | number | undefined>
@@ -47,6 +61,8 @@ export async function request(
     },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
     ...(init.signal ? { signal: init.signal } : {}),
+  }).catch((cause: unknown) => {
+    throw new ConnectionError(options.url, cause)
   })
   if (!response.ok) throw new RequestError(response.status, await problemOf(response))
   return response

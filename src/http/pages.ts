@@ -22,7 +22,7 @@ export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
     if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in')
     // Deleting is the test: of two requests with one code, one gets the session.
     const parent = deps.loginCodes.delete(code) ? await findCaller(deps, deps.localToken) : null
-    if (!parent) return askForToken(c, 'This link has been used', 401)
+    if (!parent) return askForToken(c, 'This link is used up', 401)
     await openBrowserSession(c, deps, parent)
     return goOn(c)
   })

@@ -38,8 +38,11 @@ export async function serveHttp({ host, port, logLevel, ...deps }: HttpOptions):
       stopping.abort()
       return new Promise((resolve) => {
         const force = setTimeout(() => server.closeAllConnections(), GRACE_MS)
+        // A stream that has ended leaves its connection open for another request, which won't come.
+        const tidy = setInterval(() => server.closeIdleConnections(), 20)
         server.close(() => {
           clearTimeout(force)
+          clearInterval(tidy)
           resolve()
         })
       })

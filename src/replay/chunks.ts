@@ -4,10 +4,10 @@ import type { ChunkedValue } from './transcript.ts'
 
 /** Puts a value that came in pieces together again, under the field it belongs to. */
 export function addChunk(item: PlacedItem, frame: Frame<'chunk.delta' | 'chunk.done'>): PlacedItem {
-  if (item.type !== 'tool' && item.type !== 'other') return item
   const { field, part_index } = frame.target
   const name = part_index === undefined ? field : `${field}.${part_index}`
-  const before = item.chunks[name] ?? { encoding: frame.encoding ?? 'utf8', data: '', pieces: 0, done: false }
+  const known = Object.hasOwn(item.chunks, name) ? item.chunks[name] : undefined
+  const before = known ?? { encoding: frame.encoding ?? 'utf8', data: '', pieces: 0, done: false }
   return { ...item, chunks: { ...item.chunks, [name]: withPiece(before, frame) } }
 }
 

@@ -96,7 +96,9 @@ function placeFor(items: readonly Item[], frame: ItemAnchor): number {
 
 /** What was announced as something unknown turns out to be more. */
 function retyped(item: OtherItem, made: PlacedItem): PlacedItem {
-  return made.type === 'other' ? item : { ...made, itemIds: item.itemIds, status: item.status }
+  return made.type === 'other'
+    ? item
+    : { ...made, itemIds: item.itemIds, status: item.status, chunks: item.chunks }
 }
 
 function itemOfType(frame: Frame<'output_item.added' | 'output_item.done'>) {

@@ -22,6 +22,7 @@ export function placeOf(frame: ItemAnchor) {
     outputIndex: frame.output_index,
     itemIds: [frame.item_id],
     status: 'in_progress' as const,
+    chunks: {},
   }
 }
 
@@ -40,7 +41,6 @@ export function newTool(frame: ItemAnchor, toolType = 'function'): ToolItem {
     output: undefined,
     approval: null,
     edits: [],
-    chunks: {},
     details: null,
     startedAt: frame.server_timestamp,
     endedAt: null,
@@ -56,7 +56,7 @@ export function newReasoning(frame: ItemAnchor): ReasoningItem {
 }
 
 export function newOther(frame: ItemAnchor): OtherItem {
-  return { type: 'other', ...placeOf(frame), itemType: 'unknown', chunks: {} }
+  return { type: 'other', ...placeOf(frame), itemType: 'unknown' }
 }
 
 export function closedItem<T extends Item>(item: T, status: ItemStatus): T {

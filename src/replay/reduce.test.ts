@@ -231,6 +231,52 @@ describe('frames become a transcript:', () => {
     })
   })
 
+  it('[L6] two calls at one place are two cards, and a call where text stands is not lost', () => {
+    const second = { ...output(0, 'B'), tool_call_id: 'call_other' } as FrameDraft
+    expect(runOf(replay(output(0, 'A'), second)).items).toMatchObject([
+      { toolCallId: 'call_0', output: 'A' },
+      { toolCallId: 'call_other', output: 'B' },
+    ])
+    expect(runOf(replay(word(0, 'text'), output(0, 'A'))).items).toMatchObject([
+      { type: 'text' },
+      { type: 'tool', output: 'A' },
+    ])
+  })
+
+  it('pieces that come before their card, or belong to text, are kept', () => {
+    const piece = (index: number, field: string): FrameDraft => ({
+      kind: 'chunk.delta',
+      ...item(index),
+      target: { entity_kind: 'message', entity_id: 'x', field },
+      encoding: 'utf8',
+      chunk_index: 0,
+      data: 'piece',
+    })
+    const { items } = runOf(
+      replay(piece(0, 'image'), output(0, 'A'), word(1, 'text'), piece(1, 'constructor')),
+    )
+    const data = items.map(
+      (one) => one.type !== 'mark' && Object.values(one.chunks).map((value) => value.data),
+    )
+    expect(data).toEqual([['piece'], ['piece']])
+    expect(items.map((one) => one.type)).toEqual(['tool', 'text'])
+  })
+
+  it('a cut in the middle of a run leaves it incomplete, a message in the middle does not', () => {
+    const cut: FrameDraft = { kind: 'conversation.truncated', cut_after: 1, message_id: 'm', by: 'me' }
+    expect(runOf(replay(word(0, 'half'), cut))).toMatchObject({ status: 'incomplete' })
+    const message = {
+      kind: 'message.user',
+      message_id: 'm',
+      content: 'q',
+      run: null,
+    } as unknown as FrameDraft
+    expect(runOf(replay(word(0, 'a'), message, done))).toMatchObject({
+      status: 'completed',
+      items: [{ status: 'completed' }],
+    })
+  })
+
   it('a fork in the middle of a run shows the rest of it as incomplete', () => {
     const forked: FrameDraft = {
       kind: 'conversation.forked',

@@ -65,7 +65,6 @@ class TranscriptDraft {
 
   #applyOwnFrame(frame: Frame): void {
     if (frame.kind === 'message.user') {
-      this.#interruptOpenRun(frame)
       this.#add({
         type: 'message',
         at: frame.event_id,
@@ -80,7 +79,9 @@ class TranscriptDraft {
       return
     }
     if (frame.kind === 'conversation.created' || frame.kind === 'conversation.retitled') this.#setTitle(frame)
-    if (frame.kind === 'conversation.forked') this.#interruptOpenRun(frame)
+    if (frame.kind === 'conversation.forked' || frame.kind === 'conversation.truncated') {
+      this.#interruptOpenRun(frame)
+    }
     const mark = markOf(frame)
     if (mark) this.#addMark(frame, mark)
   }
@@ -125,7 +126,7 @@ class TranscriptDraft {
     return run
   }
 
-  /** A run that the line leaves before its terminal frame stays as far as it came: a fork in the middle of it. */
+  /** A run that the line leaves before its terminal frame stays as far as it came: a fork or cut in the middle of it. */
   #interruptOpenRun(frame: AnyFrame): void {
     const index = this.#entries.findLastIndex((entry) => entry.type === 'run')
     const open = this.#entries[index]

@@ -1,6 +1,6 @@
 import type { Frame } from '../protocol/frames.ts'
 import { updateItem } from './items.ts'
-import { newTool, type PlacedItem } from './new-item.ts'
+import { keyOf, newTool, type PlacedItem } from './new-item.ts'
 import { type Item, type ToolItem, type ToolPhase, toolPhases } from './transcript.ts'
 
 /** Tool cards, joined by `tool_call_id` wherever in the run their frames come. */
@@ -30,7 +30,18 @@ export function applyToTool(items: Item[], frame: ToolFrame): void {
     items[index] = changed(known, frame)
     return
   }
-  // Not known by its call id yet: the card that stands at the frame's place, or a new one there.
+  // Not known by its call id yet: the card that waits at the frame's place, or a new one.
+  const place = items.findLast((item) => item.type !== 'mark' && item.key === keyOf(frame))
+  const isFree = !place || place.type === 'other' || (place.type === 'tool' && place.toolCallId === null)
+  if (!isFree) {
+    const card = {
+      ...newTool(frame),
+      key: `${keyOf(frame)} ${frame.tool_call_id}`,
+      toolCallId: frame.tool_call_id,
+    }
+    items.push(changed(card, frame))
+    return
+  }
   updateItem(
     items,
     frame,

@@ -59,6 +59,8 @@ interface ItemPlace {
   /** Every id the provider gave this item; some rotate them. */
   itemIds: readonly string[]
   status: ItemStatus
+  /** Values that came in pieces, by field. */
+  chunks: Readonly<Record<string, ChunkedValue>>
 }
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
@@ -100,8 +102,6 @@ export interface ToolItem extends ItemPlace {
   output: unknown
   approval: { status: 'requested' | 'approved' | 'denied'; reason: string | null; by: string | null } | null
   edits: readonly FileEdit[]
-  /** Values that came in pieces, by field. */
-  chunks: Readonly<Record<string, ChunkedValue>>
   details: Frame<'tool.status'>['tool'] | null
   startedAt: string
   endedAt: string | null
@@ -118,7 +118,6 @@ export interface ChunkedValue {
 export interface OtherItem extends ItemPlace {
   type: 'other'
   itemType: string
-  chunks: Readonly<Record<string, ChunkedValue>>
 }
 
 export interface FileEdit {

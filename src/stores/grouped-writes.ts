@@ -100,7 +100,7 @@ export function createGroupedWrites(deps: {
         }
       }),
     async idle() {
-      while (underWay.size > 0 || waiting.length > 0) await Promise.allSettled([...underWay])
+      while (underWay.size > 0 || waiting.length > 0) await Promise.allSettled(underWay)
     },
   }
 }

@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => rm(project, { recursive: true, force: true }))
 
 it(`[L3] after kill -9 in the middle of appends, ${KILLS} times, every frame that anyone had received is there`, {
-  timeout: 600_000,
+  timeout: 3_000_000,
 }, async () => {
   const port = await freePort()
   const readers = new Map<string, Received>()

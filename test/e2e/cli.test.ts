@@ -68,9 +68,11 @@ describe('the command line', () => {
 
   it.each([
     [['log', 'conv_x'], /^waymark: There is no such conversation\.$/m],
-    [['log', '--project', '/nowhere'], /^waymark: no server is running for \/nowhere/],
-    [['serve', '--port', 'x'], /^waymark: port in the command line: /],
-    [['token', 'create', 'x', '--scopes', 'all'], /^waymark: no such scope: all$/m],
+    [['log', '--project', '/nowhere'], /^waymark: there is no folder \/nowhere$/m],
+    [['log', '--url', 'http://127.0.0.1:9'], /^waymark: no server answers at http:\/\/127\.0\.0\.1:9 /],
+    [['verify', '--data-dir', 'none'], /^waymark: there is no ledger in /],
+    [['serve', '--port', 'x'], /^waymark: --port must be a whole number from 0 to 65535 \(it is "x"\)$/m],
+    [['token', 'create', 'x', '--scopes', 'all'], /^waymark: no such scope: "all"$/m],
     [['token', 'revoke', 'tok_x'], /^waymark: there is no token tok_x$/m],
     [['nonsense'], /unknown command 'nonsense'/],
   ])('%j fails with one clear line', async (args, message) => {
@@ -84,7 +86,7 @@ describe('the command line', () => {
     const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ port: 'not a port' }))
     expect((await run('serve', '--project', other)).stderr).toMatch(
-      /^waymark: port in waymark\.config\.json: /,
+      /^waymark: port in waymark\.config\.json must be /,
     )
     await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ prot: 1 }))
     expect((await run('serve', '--project', other)).stderr).toMatch(/settings that are not known: prot/)

@@ -82,7 +82,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     }
     if (c.req.method === 'HEAD') {
       await ledger.page({ ...query, limit: 1 })
-      return c.body(null, 200, { 'Content-Type': 'text/event-stream; charset=utf-8' }) as never
+      return c.body(null, 200, { 'Content-Type': 'text/event-stream; charset=utf-8' })
     }
     const ended = new AbortController()
     const signal = AbortSignal.any([ended.signal, deps.stopping])

@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
+import { WaymarkError } from '../../protocol/errors.ts'
 import type { Engine, Outcome, Write } from '../engine.ts'
 import { postgres } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
@@ -20,7 +21,9 @@ export async function openPostgres(url: string): Promise<Engine> {
     await prepare(pool)
   } catch (error) {
     await pool.end()
-    throw error
+    throw new WaymarkError('storage_failed', `the database can not be used: ${(error as Error).message}`, {
+      cause: error,
+    })
   }
   const listener = await createListener({ url, channel: CHANNEL })
 

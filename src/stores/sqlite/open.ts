@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { WaymarkError } from '../../protocol/errors.ts'
 import type { Engine, Outcome } from '../engine.ts'
 import type { ReadResult } from '../sql/operations.ts'
 import type { ThreadData, ThreadReply, Work } from './thread.ts'
@@ -10,13 +11,17 @@ export async function openSqlite(path: string): Promise<Engine> {
   await mkdir(dirname(path), { recursive: true })
   const reader = startThread({ path, role: 'reader' })
   const writer = startThread({ path, role: 'writer' })
+  // Ended with the writer when that fails, and then nobody waits for it.
+  reader.ready.catch(() => {})
   try {
     await writer.ready
     reader.open()
     await reader.ready
   } catch (error) {
     await Promise.all([reader.terminate(), writer.terminate()])
-    throw error
+    throw new WaymarkError('storage_failed', `${path} can not be opened: ${(error as Error).message}`, {
+      cause: error,
+    })
   }
   return {
     async read(name, argument) {
@@ -82,7 +87,7 @@ function startThread(data: ThreadData): Thread {
     waiters.delete(reply.id)
     waiter?.resolve('appended' in reply ? unpackOutcomes(reply.appended) : reply.outcomes)
   })
-  worker.on('error', (error) => fail(new Error('the SQLite thread failed', { cause: error })))
+  worker.on('error', (error) => fail(error as Error))
   worker.on('exit', () => fail(new Error('the SQLite thread has ended')))
 
   return {

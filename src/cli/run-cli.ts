@@ -1,0 +1,39 @@
+import { ConnectionError, RequestError } from '../client/index.ts'
+import { ConfigError } from '../config.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { CommandError } from './output.ts'
+import { createProgram } from './program.ts'
+
+export async function runCli(): Promise<void> {
+  // Whoever reads our output may have had enough: `waymark log | head`.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(0)
+  })
+  try {
+    await createProgram().parseAsync()
+  } catch (error) {
+    process.exitCode = 1
+    if (!isExpected(error)) throw error
+    console.error(`waymark: ${sentence(error as Error)}`)
+  }
+}
+
+/** Errors that say all there is to say; a stack would only be in the way. */
+function isExpected(error: unknown): boolean {
+  return (
+    error instanceof ConfigError ||
+    error instanceof CommandError ||
+    error instanceof RequestError ||
+    error instanceof ConnectionError ||
+    error instanceof WaymarkError ||
+    (error instanceof Error && 'syscall' in error)
+  )
+}
+
+function sentence(error: Error): string {
+  if (error instanceof RequestError && error.code === 'unauthorized') {
+    return 'the server refused the token (WAYMARK_TOKEN, or else .waymark/token in the project)'
+  }
+  return error.message
+}
