@@ -10,7 +10,7 @@ export const settings = {
   project: {
     flag: '--project <dir>',
     variable: 'WAYMARK_PROJECT',
-    about: 'The project to serve. Default: the current folder.',
+    about: 'The project. Default: the current folder.',
     must: 'be a folder',
     schema: z.string().min(1),
   },

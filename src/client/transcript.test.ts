@@ -133,6 +133,27 @@ describe('a client', () => {
     await fc.assert(property, { numRuns: rounds(15, 300) })
   })
 
+  it('[L7] misses nothing when a cut is undone and done again around a break', async () => {
+    const id = await newConversation(server.ledger)
+    const [root] = await server.ledger.line(TENANT, id)
+    await cut(id, 1)
+    const [, child] = await server.ledger.line(TENANT, id)
+    await answer(id, 'one', 'two')
+    const { following, end } = follow(id)
+    await expect.poll(() => following.transcript.head).toBe(5)
+    const moveTo = (segmentId: SegmentId | undefined) =>
+      server.ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: segmentId ?? 'seg_' })
+    await moveTo(root?.segmentId)
+    await expect.poll(() => following.transcript.head).toBe(1)
+    cable.pull()
+    await moveTo(child?.segmentId)
+    await answer(id, 'three', 'four')
+    cable.plug()
+    await expect.poll(() => following.transcript.head).toBe(8)
+    expect(following.transcript).toEqual(await replayed(id))
+    await end()
+  })
+
   it('does not try again what will not pass by itself', async () => {
     const reading = client.stream(newId('conv')).next()
     await expect(reading).rejects.toMatchObject({ status: 404, code: 'conversation_not_found' })

@@ -1,8 +1,16 @@
 import { request as rawRequest } from 'node:http'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { final, startRun, TENANT, userMessage } from '../../test/support/frames.ts'
 import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
-import type { Conversation, ConversationList, EventsPage, Problem } from '../protocol/api.ts'
+import { issueToken, openStore } from '../main.ts'
+import {
+  type Conversation,
+  type ConversationList,
+  type EventsPage,
+  type Problem,
+  scopes,
+} from '../protocol/api.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
 describe('the HTTP API', () => {
@@ -368,11 +376,62 @@ describe('the HTTP API', () => {
       expect([refused.status, refused.headers.get('set-cookie')]).toEqual([401, null])
     })
 
+    it('is signed out when its token ends, and its session opens no other', async () => {
+      const store = await openStore(server.config)
+      const secret = await issueToken(store.tokens, {
+        name: 'short',
+        tenant: 'default',
+        scopes: [...scopes],
+        days: 1,
+      })
+      const signIn = (token: string) =>
+        fetch(`${server.url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
+      const cookie = (await signIn(secret)).headers.get('set-cookie')?.split(';')[0] ?? ''
+      const status = async () =>
+        (await fetch(`${server.url}/api/v1/conversations`, { headers: { Cookie: cookie } })).status
+      expect(await status()).toBe(200)
+      expect((await signIn(cookie.split('=')[1] ?? '')).status).toBe(401)
+      const id = (await store.tokens.list()).find((token) => token.name === 'short')?.id ?? ''
+      await store.tokens.revoke(id)
+      await store.close()
+      expect(await status()).toBe(401)
+    })
+
+    it('can not be made to swallow a large form, or to use a link up by looking at it', async () => {
+      const large = await fetch(`${server.url}/login`, {
+        method: 'POST',
+        body: `token=${'x'.repeat(10_000)}`,
+      })
+      expect(large.status).toBe(413)
+      const garbage = { method: 'POST', headers: { 'Content-Type': 'multipart/form-data' }, body: 'garbage' }
+      expect((await fetch(`${server.url}/login`, garbage)).status).toBe(401)
+      const another = await startTestServer()
+      await fetch(another.loginUrl, { method: 'HEAD' })
+      expect((await fetch(another.loginUrl)).status).toBe(200)
+      await another.close()
+    })
+
     it('gets pages that nothing can be loaded into', async () => {
       const policy = (await fetch(server.url)).headers.get('content-security-policy')
       expect(policy).toContain("default-src 'none'")
       expect(policy).toContain("frame-ancestors 'none'")
     })
+  })
+
+  it('forgets readers that leave before they were answered', async () => {
+    const { id } = await create()
+    for (let index = 0; index < 50; index++) {
+      const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write(
+        `GET /api/v1/conversations/${id}/ledger/stream HTTP/1.1\r\nHost: localhost\r\n` +
+          `Authorization: Bearer ${server.token}\r\n\r\n`,
+        () => socket.resetAndDestroy(),
+      )
+    }
+    const open = async () =>
+      /waymark_open_streams (\d+)/.exec(await (await server.call('/metrics')).text())?.[1] ?? ''
+    await expect.poll(open, { timeout: 5000 }).toBe('0')
   })
 
   it('tells operators how it is', async () => {

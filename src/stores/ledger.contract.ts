@@ -11,9 +11,11 @@ import {
   userMessage,
 } from '../../test/support/frames.ts'
 import type { OpenStore, TestStore } from '../../test/support/stores.ts'
+import { systemClock } from '../core/clock.ts'
 import type { Ledger, Page } from '../core/ledger.ts'
 import { type FrameDraft, parseFrame } from '../protocol/frames.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
+import { createLedger } from './ledger.ts'
 
 /** What every store of the ledger must do. */
 export function describeLedger(engineName: string, open: OpenStore): void {
@@ -365,6 +367,66 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       const outcomes = await Promise.allSettled([say(id, 'one'), ledger.openRun(twice), say(id, 'two')])
       expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
       expect(await contents(id)).toEqual(['one', 'two'])
+    })
+
+    it('a frame that may not be fails alone, also when it comes in the same moment', async () => {
+      const id = await newConversation(ledger)
+      const stray = ledger.append({
+        tenant: TENANT,
+        conversationId: id,
+        run: null,
+        frames: [final('of no run')],
+      })
+      const outcomes = await Promise.allSettled([say(id, 'one'), stray, say(id, 'two')])
+      expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(await contents(id)).toEqual(['one', 'two'])
+    })
+
+    it('[L2] a small frame never overtakes a large one, in whichever moment it comes', async () => {
+      for (let moment = 0; moment < 12; moment++) {
+        let isDurable = () => {}
+        const durable = new Promise<void>((resolve) => {
+          isDurable = resolve
+        })
+        const slow = { ...store.blobs, put: () => durable }
+        const other = createLedger({ engine: store.engine, blobs: slow, clock: systemClock })
+        const id = await newConversation(other)
+        const append = (content: string) =>
+          other.append({ tenant: TENANT, conversationId: id, run: null, frames: [userMessage(content)] })
+        const large = append('x'.repeat(1_100_000))
+        // Compressing takes its time first; then the blob is stored, and a small frame comes so many steps later.
+        await new Promise((resolve) => setTimeout(resolve, 30))
+        isDurable()
+        for (let step = 0; step < moment; step++) await Promise.resolve()
+        const small = append('small')
+        expect([await large, await small]).toMatchObject([{ firstSeq: 2 }, { firstSeq: 3 }])
+      }
+    })
+
+    it('closing waits for what is under way, large frames too', async () => {
+      const other = await store.openAgain()
+      const id = await newConversation(other)
+      const appends = ['small', 'x'.repeat(1_100_000), 'small again'].map((content) =>
+        other.append({ tenant: TENANT, conversationId: id, run: null, frames: [userMessage(content)] }),
+      )
+      await other.close()
+      expect((await Promise.all(appends)).every((outcome) => outcome.ok)).toBe(true)
+      await expect(newConversation(other)).rejects.toThrow()
+      expect(await readAll(ledger, id)).toHaveLength(4)
+    })
+
+    it('[L11] readers of two tenants never share a page, whatever their names', async () => {
+      const id = await newConversation(ledger, { tenant: 'acme corp', title: 'SECRET' })
+      const stop = new AbortController()
+      const first = async (tenant: string, conversationId: string) => {
+        const query = { tenant, conversationId: conversationId as ConversationId, cursor: null, limit: 5 }
+        for await (const page of ledger.follow(query, stop.signal)) return page.frames
+        return []
+      }
+      const [own, foreign] = await Promise.allSettled([first('acme corp', id), first('acme', `corp ${id}`)])
+      stop.abort()
+      expect(own.status).toBe('fulfilled')
+      expect(foreign).toMatchObject({ status: 'rejected', reason: { code: 'conversation_not_found' } })
     })
 
     it('the same Idempotency-Key makes one conversation, however often and however fast it is sent', async () => {

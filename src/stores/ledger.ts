@@ -19,7 +19,14 @@ import { type CommittedGroup, createGroupedWrites } from './grouped-writes.ts'
 import { asText, isLarge, spill, unspill } from './spill.ts'
 import type { AppendRequest } from './sql/append.ts'
 import type { StoredMessage } from './sql/messages.ts'
-import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
+import type {
+  ReadArgument,
+  ReadName,
+  ReadResult,
+  WriteArgument,
+  WriteName,
+  WriteResult,
+} from './sql/operations.ts'
 import type { Refusal } from './sql/refusal.ts'
 import { createWakeUps } from './wake-ups.ts'
 
@@ -51,6 +58,10 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   function changed(conversationId: string | null): void {
     shared.clear()
     wakeUps.wake(conversationId)
+  }
+
+  async function read<K extends ReadName>(name: K, argument: ReadArgument<K>) {
+    return accepted<ReadResult<K>>(await stored(engine.read(name, argument), 'read'))
   }
 
   async function write<K extends WriteName>(
@@ -93,7 +104,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   }
 
   async function page(query: PageQuery): Promise<Page> {
-    const found = accepted(await engine.read('page', { ...query, maxBytes: MAX_PAGE_BYTES }))
+    const found = await read('page', { ...query, maxBytes: MAX_PAGE_BYTES })
     const { frames, blobs: spilled, digest, ...rest } = found
     for (const { index, blob } of spilled) frames[index] = await unspill(blobs, frames[index] ?? '', blob)
     return { ...rest, frames, digest: Buffer.from(digest).toString('hex') }
@@ -129,7 +140,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
   }
 
   async function messages(query: PageQuery): Promise<MessagesPage> {
-    const found = accepted(await engine.read('messages', query))
+    const found = await read('messages', query)
     const items: Message[] = []
     for (const row of found.items) items.push(await asMessage(row))
     const last = found.items.at(-1)
@@ -175,14 +186,14 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     },
     openRun: (command) => write('openRun', command),
     takeRun: (tenant, runId) => write('takeRun', { tenant, runId }),
-    line: async (tenant, id) => accepted(await engine.read('line', { tenant, id })),
-    conversation: async (tenant, id) => accepted(await engine.read('readConversation', { tenant, id })),
+    line: (tenant, id) => read('line', { tenant, id }),
+    conversation: (tenant, id) => read('readConversation', { tenant, id }),
     async conversations(query) {
-      const { items, more } = await engine.read('listConversations', query)
+      const { items, more } = await read('listConversations', query)
       const last = items.at(-1)
       return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
     },
-    branches: async (tenant, id) => accepted(await engine.read('branches', { tenant, id })),
+    branches: (tenant, id) => read('branches', { tenant, id }),
     async ping() {
       await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },
@@ -216,11 +227,11 @@ function isRefusal(result: unknown): result is Refusal {
   return typeof result === 'object' && result !== null && 'refused' in result
 }
 
-/** A write that the store could not do is an error of its own, and says so to whoever waits (L3). */
-async function stored<T>(writing: Promise<T>): Promise<T> {
+/** What the store could not do is an error of its own, told to whoever waits (L3). */
+async function stored<T>(work: Promise<T>, what: 'read' | 'write' = 'write'): Promise<T> {
   try {
-    return await writing
+    return await work
   } catch (cause) {
-    throw new WaymarkError('storage_failed', `The write failed: ${(cause as Error).message}`, { cause })
+    throw new WaymarkError('storage_failed', `The ${what} failed: ${(cause as Error).message}`, { cause })
   }
 }

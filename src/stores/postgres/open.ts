@@ -69,10 +69,18 @@ export async function openPostgres(url: string): Promise<Engine> {
   }
 
   return {
-    read: (name, argument) =>
-      transact('begin isolation level repeatable read read only', (client) =>
-        runScript(client, scriptOf(reads, postgres, { name, argument })),
-      ) as Promise<ReadResult<typeof name>>,
+    async read(name, argument) {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return (await transact('begin isolation level repeatable read read only', (client) =>
+            runScript(client, scriptOf(reads, postgres, { name, argument })),
+          )) as ReadResult<typeof name>
+        } catch (error) {
+          // Reading changes nothing, so a lost connection is no reason to give up.
+          if (attempt === MAX_ATTEMPTS || isAnswer(error)) throw error
+        }
+      }
+    },
     write,
     // Two transactions at once could overtake each other.
     groupsInFlight: 1,
