@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId } from './protocol/ids.ts'
 
 /** What lies in the data folder besides the store: its own .gitignore, the token, and where the server is. */
 
+const OWN_GITIGNORE = '*\n'
 const TOKEN_FILE = 'token'
 const TOKEN_ID_FILE = 'token-id'
 const SERVER_FILE = 'server.json'
@@ -16,9 +17,12 @@ export interface ServerNote {
 
 export async function prepareDataDir(dataDir: string): Promise<void> {
   await mkdir(dataDir, { recursive: true })
-  // Also when it was there: what lies here is the owner's alone.
+  // Only a folder that is ours, new or with our own file in it: somebody's may have been named by mistake.
+  const ignored = await readFile(join(dataDir, '.gitignore'), 'utf8').catch(nullIfMissing)
+  const entries = await readdir(dataDir)
+  if (ignored !== OWN_GITIGNORE && entries.length > 0) return
   await chmod(dataDir, 0o700)
-  await writeFile(join(dataDir, '.gitignore'), '*\n')
+  await writeFile(join(dataDir, '.gitignore'), OWN_GITIGNORE)
 }
 
 export async function readToken(dataDir: string): Promise<string | null> {

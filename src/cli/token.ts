@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { issueToken, openStore, type Store } from '../main.ts'
 import { type Scope, scopes } from '../protocol/api.ts'
+import { openExisting } from './existing-store.ts'
 import { commandWith, configOf } from './options.ts'
 import { CommandError } from './output.ts'
 
@@ -30,7 +31,7 @@ Examples:
   waymark token create ci --tenant acme --scopes conversations:read,conversations:write --days 90`,
     )
     .action((name: string, flags: Record<string, string>) =>
-      withStore(flags, async ({ tokens }) => {
+      withStore(openStore(configOf(flags)), async ({ tokens }) => {
         const secret = await issueToken(tokens, {
           name: nonEmpty(name, 'the name'),
           tenant: nonEmpty(flags.tenant ?? 'default', '--tenant'),
@@ -46,7 +47,7 @@ function listCommand(): Command {
   return commandWith('list', STORE_FLAGS)
     .description('List the tokens; the secrets themselves are kept nowhere')
     .action((flags: Record<string, string>) =>
-      withStore(flags, async ({ tokens }) => {
+      withStore(openExisting(flags), async ({ tokens }) => {
         for (const token of await tokens.list()) {
           const until = token.expiresAt === null ? '' : `  until ${token.expiresAt}`
           const columns = [token.id, token.tenant.padEnd(12), token.name.padEnd(12), token.scopes.join(',')]
@@ -61,18 +62,15 @@ function revokeCommand(): Command {
     .description('End a token at once')
     .argument('<id>', 'as `waymark token list` shows it')
     .action((id: string, flags: Record<string, string>) =>
-      withStore(flags, async ({ tokens }) => {
+      withStore(openExisting(flags), async ({ tokens }) => {
         if (!(await tokens.revoke(id))) throw new CommandError(`there is no token ${id}`)
         console.log(`revoked ${id}`)
       }),
     )
 }
 
-async function withStore(
-  flags: Record<string, unknown>,
-  use: (store: Store) => Promise<void>,
-): Promise<void> {
-  const store = await openStore(configOf(flags))
+async function withStore(opening: Promise<Store>, use: (store: Store) => Promise<void>): Promise<void> {
+  const store = await opening
   try {
     await use(store)
   } finally {

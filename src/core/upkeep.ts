@@ -5,8 +5,8 @@ export interface Upkeep {
   segments(options?: { onlyUnprojected?: boolean }): AsyncIterable<SegmentRecord>
   /** The segment's events behind `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
-  /** The runs that write to this segment, as they are recorded. */
-  runs(segment: number): Promise<RunRecord[]>
+  /** The runs that write to this segment and its last event, as they are at one moment. */
+  books(segment: number): Promise<{ runs: RunRecord[]; seq: number }>
   dropProjections(): Promise<void>
   /** Projects the next events of a segment; answers how many, and whether it has come to the end. */
   project(segment: SegmentRecord): Promise<{ projected: number; isDone: boolean }>
@@ -19,8 +19,6 @@ export interface SegmentRecord {
   conversationId: string
   parent: number | null
   cut: number
-  /** Its last event. */
-  seq: number
   /** How far a rebuild has come; null when there is none under way. */
   projectedSeq: number | null
   /** The digest its first event is chained to; null when the parent's event is not there. */

@@ -134,6 +134,8 @@ function mayJoin({ argument: last, characters }: PendingAppend, request: AppendR
     last.timestamp === request.timestamp &&
     last.tenant === request.tenant &&
     characters < MAX_GROUP_CHARACTERS &&
+    // What does not come right behind it must say so itself: something between may have failed (L3).
+    (request.runId === null || last.after + last.drafts.length === request.after) &&
     !isTerminalKind(last.drafts.at(-1)?.kind ?? '')
   )
 }

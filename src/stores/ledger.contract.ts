@@ -269,6 +269,29 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await append(taken, 'three')).toMatchObject({ ok: true, lastSeq: 4 })
     })
 
+    it('[L3] also when a large frame of the run could not be stored, and everything comes in one moment', async () => {
+      const failing = { ...store.blobs, put: () => Promise.reject(new Error('disk full')) }
+      const other = createLedger({
+        engine: store.engine,
+        blobs: failing,
+        clock: { now: () => 1_700_000_000_000 },
+      })
+      const id = await newConversation(other)
+      const run = await startRun(other, id)
+      const append = (text: string) =>
+        other.append({ tenant: TENANT, conversationId: id, run, frames: [delta(text)] })
+      const outcomes = await Promise.allSettled([
+        append('one'),
+        append('x'.repeat(1_100_000)),
+        append('three'),
+      ])
+      expect(outcomes).toMatchObject([
+        { value: { ok: true } },
+        { reason: { code: 'storage_failed' } },
+        { value: { ok: false, refusal: 'frame_missing' } },
+      ])
+    })
+
     it('[L8] a worker that lost its lease can not write', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)

@@ -42,7 +42,7 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
         after += limit
       }
     },
-    runs: (segment) => engine.read('runsOf', segment),
+    books: (segment) => engine.read('books', segment),
     async dropProjections() {
       await write('dropProjections', null)
     },

@@ -36,13 +36,13 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
   const start = segment.parent === null ? genesis.digest : segment.parentDigest
   if (!start) return void say(segment.cut, 'the event it was cut at is missing from its parent')
 
-  // Read first: what is appended meanwhile is behind both.
-  const recorded = await upkeep.runs(segment.segment)
+  // Both as of one moment: what is appended meanwhile lies behind them.
+  const { runs: recorded, seq: end } = await upkeep.books(segment.segment)
   const runs = new Map<string, { frames: number; ended: boolean }>()
   let seq = segment.cut
   let bytes: number | null = null
   let digest: Uint8Array = start
-  for await (const event of upkeep.events(segment.segment, segment.cut, segment.seq)) {
+  for await (const event of upkeep.events(segment.segment, segment.cut, end)) {
     verified.events++
     if (event.seq !== ++seq) return void say(seq, `the next event is ${event.seq}`)
     if (event.frame instanceof Error) return void say(seq, event.frame.message)
@@ -53,7 +53,7 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
     digest = chained.digest
     bytes = event.bytesBefore + chained.bytes
   }
-  if (seq !== segment.seq) say(seq, `the segment ends here, not at ${segment.seq}`)
+  if (seq !== end) say(seq, `the segment ends here, not at ${end}`)
   if (seq === segment.cut) say(seq, 'the segment is empty')
   // A chain can't miss its own end; the runs, which count their frames elsewhere, can.
   for (const run of recorded) {

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -71,6 +71,7 @@ describe('the command line', () => {
     [['log', '--project', '/nowhere'], /^waymark: there is no folder \/nowhere$/m],
     [['log', '--url', 'http://127.0.0.1:9'], /^waymark: no server answers at http:\/\/127\.0\.0\.1:9 /],
     [['verify', '--data-dir', 'none'], /^waymark: there is no ledger in /],
+    [['token', 'list', '--data-dir', 'none'], /^waymark: there is no ledger in /],
     [['serve', '--port', 'x'], /^waymark: --port must be a whole number from 0 to 65535 \(it is "x"\)$/m],
     [['token', 'create', 'x', '--scopes', 'all'], /^waymark: no such scope: "all"$/m],
     [['token', 'revoke', 'tok_x'], /^waymark: there is no token tok_x$/m],
@@ -80,6 +81,16 @@ describe('the command line', () => {
     expect(code).toBe(1)
     expect(stderr).toMatch(message)
     expect(stderr).not.toMatch(/ at .*\.ts:\d+/)
+  })
+
+  it("a data folder that is somebody's own is left as it is", async () => {
+    const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
+    await writeFile(join(other, '.gitignore'), 'node_modules\n')
+    await chmod(other, 0o755)
+    expect((await run('token', 'create', 'x', '--project', other, '--data-dir', '.')).code).toBe(0)
+    expect(await readFile(join(other, '.gitignore'), 'utf8')).toBe('node_modules\n')
+    expect((await stat(other)).mode & 0o777).toBe(0o755)
+    await rm(other, { recursive: true })
   })
 
   it('settings come from the file, the variable and the flag, in this order', async () => {

@@ -13,6 +13,7 @@ export async function createListener(options: { url: string; channel: string }):
   const tellers: ((payload: string | null) => void)[] = []
   let client: pg.Client | null = null
   let closed = false
+  let isReconnecting = false
   let timer: NodeJS.Timeout | undefined
 
   const tell = (payload: string | null) => {
@@ -38,10 +39,11 @@ export async function createListener(options: { url: string; channel: string }):
   function lose(lost: pg.Client): void {
     if (client !== lost) return
     client = null
-    void reconnect()
+    if (!isReconnecting) void reconnect()
   }
 
   async function reconnect(): Promise<void> {
+    isReconnecting = true
     while (!closed && client === null) {
       const isBack = await connect().then(
         () => true,
@@ -51,6 +53,7 @@ export async function createListener(options: { url: string; channel: string }):
       if (isBack) tell(null)
       else await pause(RECONNECT_MS)
     }
+    isReconnecting = false
   }
 
   function pause(milliseconds: number): Promise<void> {

@@ -43,7 +43,10 @@ export async function openPostgres(url: string): Promise<Engine> {
       await client.query('commit')
       return result
     } catch (error) {
-      if (isCommitting && !isAnswer(error)) throw new UnknownOutcome(error)
+      if (isCommitting && !isAnswer(error)) {
+        broken ??= error as Error
+        throw new UnknownOutcome(error)
+      }
       await client.query('rollback').catch(onLost)
       throw error
     } finally {

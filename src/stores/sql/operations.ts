@@ -9,7 +9,7 @@ import { listConversations, readConversation } from './read-conversations.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
-import { dropProjections, eventsAfter, project, projections, runsOf, segmentsAfter } from './upkeep.ts'
+import { books, dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
 
 /** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
 
@@ -27,7 +27,7 @@ export const reads = {
   listTokens,
   segmentsAfter,
   eventsAfter,
-  runsOf,
+  books,
   projections,
 } satisfies Record<string, AnyOperation>
 

@@ -11,8 +11,15 @@ export function* findToken({ db }: Dialect, hash: string): Script<Token | null> 
 
 export function* putToken({ db }: Dialect, command: { hash: string; token: Token }): Script<void> {
   const { hash, token } = command
+  // Whoever signs in while the token is being revoked comes too late.
+  if (token.parentId !== null) {
+    const parent = yield* first(db.selectFrom('tokens').select('id').where('id', '=', token.parentId))
+    if (!parent) return
+  }
   const before = yield* first(db.selectFrom('tokens').select('hash').where('id', '=', token.id))
-  if (before && before.hash !== hash) yield* all(db.deleteFrom('tokens').where('parent_id', '=', token.id))
+  if (before?.hash !== hash) yield* all(db.deleteFrom('tokens').where('parent_id', '=', token.id))
+  const sameSecret = db.selectFrom('tokens').select('id').where('hash', '=', hash)
+  yield* all(db.updateTable('tokens').set({ parent_id: token.id }).where('parent_id', 'in', sameSecret))
   yield* all(db.deleteFrom('tokens').where((eb) => eb.or([eb('hash', '=', hash), eb('id', '=', token.id)])))
   yield* all(
     db.insertInto('tokens').values({

@@ -27,7 +27,6 @@ export function* segmentsAfter(
         's.conversation_id as conversationId',
         's.parent',
         's.cut',
-        sql<number>`coalesce((select max(seq) from events where segment = s.no), s.cut)`.as('seq'),
         'u.projected_seq as projectedSeq',
         'e.digest as parentDigest',
       ])
@@ -53,11 +52,18 @@ export function* eventsAfter(
   )
 }
 
-export function* runsOf({ db }: Dialect, segment: number): Script<RunRecord[]> {
+export function* books({ db }: Dialect, segment: number): Script<{ runs: RunRecord[]; seq: number }> {
+  const end = yield* first(
+    db
+      .selectFrom('segments as s')
+      .select(sql<number>`coalesce((select max(seq) from events where segment = s.no), s.cut)`.as('seq'))
+      .where('s.no', '=', segment),
+  )
   const rows = yield* all(
     db.selectFrom('runs').select(['id', 'frames', 'ended']).where('segment', '=', segment).orderBy('id'),
   )
-  return rows.map(({ id, frames, ended }) => ({ id, frames, ended: ended === 1 }))
+  const runs = rows.map(({ id, frames, ended }) => ({ id, frames, ended: ended === 1 }))
+  return { runs, seq: end?.seq ?? 0 }
 }
 
 /** Forgets all projections; `project` brings them back segment by segment, also while appends go on. */
