@@ -32,6 +32,8 @@ async function appendForEver(ledger: Ledger, conversationId: ConversationId): Pr
     // As a run makes them: one append a word, not waiting for each.
     await Promise.all(words.map((word) => append(run, [delta(word)])))
     await append(run, [final(words.join(''))])
+    // So much that a kill always hits something, so little that fifty rounds can be verified in a while.
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
 
   async function append(run: RunHold, frames: Parameters<Ledger['append']>[0]['frames']): Promise<void> {
