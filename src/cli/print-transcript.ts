@@ -52,7 +52,7 @@ function runBlocks(run: RunEntry, id: string): Block[] {
 function endOf(run: RunEntry): string[] {
   if (run.endedAt === null) return []
   if (run.error) return [`\n${bold('error')} ${printable(`${run.error.code}: ${run.error.message}`)}\n\n`]
-  return [run.status === 'completed' ? '\n' : `\n${dim(`· ${run.status}`)}\n\n`]
+  return [run.status === 'completed' ? '\n\n' : `\n${dim(`· ${run.status}`)}\n\n`]
 }
 
 function itemText(item: Item): string {
