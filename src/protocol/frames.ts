@@ -36,6 +36,14 @@ const optionalShape = {
 const item = { output_index: count, item_id: z.string() }
 const call = { ...item, tool_call_id: z.string() }
 
+/** What a value that comes in pieces belongs to. */
+const chunkTarget = z.looseObject({
+  entity_kind: z.enum(['tool_call', 'message']),
+  entity_id: z.string(),
+  field: z.string(),
+  part_index: count.optional(),
+})
+
 export const toolSchema = z.looseObject({
   tool_type: z.string(),
   tool_call_id: z.string(),
@@ -149,24 +157,14 @@ export const kindShapes = {
   },
   'chunk.delta': {
     ...item,
-    target: z.looseObject({
-      entity_kind: z.enum(['tool_call', 'message']),
-      entity_id: z.string(),
-      field: z.string(),
-      part_index: count.optional(),
-    }),
+    target: chunkTarget,
     encoding: z.enum(['base64', 'utf8']),
     chunk_index: count,
     data: z.string(),
   },
   'chunk.done': {
     ...item,
-    target: z.looseObject({
-      entity_kind: z.enum(['tool_call', 'message']),
-      entity_id: z.string(),
-      field: z.string(),
-      part_index: count.optional(),
-    }),
+    target: chunkTarget,
     encoding: z.enum(['base64', 'utf8']).optional(),
     chunk_index: count.optional(),
     data: z.string().optional(),

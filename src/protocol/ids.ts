@@ -1,5 +1,3 @@
-import * as z from 'zod'
-
 /** Every id is `<prefix>_<26 characters>`: 48 bits of time, then 80 of chance, so ids sort by their time. */
 export const idPrefixes = ['conv', 'seg', 'run', 'msg', 'resp', 'tok'] as const
 export type IdPrefix = (typeof idPrefixes)[number]
@@ -8,8 +6,6 @@ export type Id<P extends IdPrefix> = `${P}_${string}`
 export type ConversationId = Id<'conv'>
 export type SegmentId = Id<'seg'>
 export type RunId = Id<'run'>
-export type MessageId = Id<'msg'>
-export type TokenId = Id<'tok'>
 
 // Crockford's base 32: its characters are in ASCII order, so text order is number order.
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
@@ -32,10 +28,6 @@ export function newId<P extends IdPrefix>(prefix: P, milliseconds: number = Date
 }
 
 const ID_BODY = '[0-9a-hjkmnp-tv-z]{26}'
-
-export function idSchema<P extends IdPrefix>(prefix: P) {
-  return z.templateLiteral([`${prefix}_`, z.string().regex(new RegExp(`^${ID_BODY}$`))])
-}
 
 export function isId<P extends IdPrefix>(prefix: P, text: string): text is Id<P> {
   return new RegExp(`^${prefix}_${ID_BODY}$`).test(text)

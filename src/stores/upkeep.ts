@@ -3,19 +3,12 @@ import type { EventRecord, Upkeep } from '../core/upkeep.ts'
 import type { Engine } from './engine.ts'
 import { readSpilled, unspill } from './spill.ts'
 import type { Schema } from './sql/schema.ts'
-import type { ProjectOutcome } from './sql/upkeep.ts'
+import { writeOne } from './write-one.ts'
 
 const SEGMENTS_AT_ONCE = 200
 const EVENTS_AT_ONCE = 200
 
 export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobStore }): Upkeep {
-  async function write(name: 'dropProjections' | 'project', argument: unknown): Promise<unknown> {
-    const [outcome] = await engine.write([{ name, argument, conversationId: null }])
-    if (!outcome) throw new Error('the write has no outcome')
-    if ('error' in outcome) throw outcome.error
-    return outcome.result
-  }
-
   async function asRecord(row: Schema['events']): Promise<EventRecord> {
     const frame =
       row.blob === null
@@ -43,14 +36,12 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
       }
     },
     books: (segment) => engine.read('books', segment),
-    async dropProjections() {
-      await write('dropProjections', null)
-    },
+    dropProjections: () => writeOne(engine, 'dropProjections', null),
     async project({ conversationId, segment }) {
       const spilled: Record<string, string> = {}
       for (;;) {
         const command = { conversationId, segment, limit: EVENTS_AT_ONCE, spilled }
-        const outcome = (await write('project', command)) as ProjectOutcome
+        const outcome = await writeOne(engine, 'project', command)
         if (!('missingBlobs' in outcome)) return outcome
         for (const blob of outcome.missingBlobs) spilled[blob] = await readSpilled(blobs, blob)
       }
