@@ -54,8 +54,17 @@ function isPortInUse(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
 }
 
+/** npm passes a Ctrl-C on that the terminal has sent us already; a person who means it again takes longer. */
+const SAME_SIGNAL_MS = 1000
+
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve())
+    let since: number | null = null
+    const onSignal = () => {
+      if (since !== null && performance.now() - since > SAME_SIGNAL_MS) process.exit(130)
+      since ??= performance.now()
+      resolve()
+    }
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal)
   })
 }

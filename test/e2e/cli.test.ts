@@ -109,8 +109,12 @@ describe('the command line', () => {
     const stream = client.stream(id, { signal: stop.signal })
     await stream.next()
     const next = stream.next()
+    const exited = once(server.process, 'exit')
     server.process.kill('SIGINT')
-    const [code] = await once(server.process, 'exit')
+    // As npm does: what the terminal has sent already is sent once more.
+    await vi.waitFor(() => expect(server.output()).toContain('Stopping'), { timeout: 5000, interval: 5 })
+    server.process.kill('SIGINT')
+    const [code] = await exited
     expect(code).toBe(0)
     expect(existsSync(join(project, '.waymark/server.json'))).toBe(false)
     stop.abort()
