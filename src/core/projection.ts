@@ -16,6 +16,8 @@ export interface ProjectionRows {
   messages: MessageRow[]
   titles: TitleRow[]
   branches: BranchRow[]
+  agent_checkpoints: AgentCheckpointRow[]
+  tool_outputs: ToolOutputRow[]
 }
 
 export interface MessageRow {
@@ -47,7 +49,28 @@ export interface BranchRow {
   created_at: string
 }
 
-export const projectionTables = ['messages', 'titles', 'branches'] as const
+/** Which agent state goes with which message. */
+export interface AgentCheckpointRow {
+  segment: number
+  seq: number
+  checkpoint_id: string
+  message_id: string
+}
+
+/** Where a tool call's outcome stands. */
+export interface ToolOutputRow {
+  segment: number
+  seq: number
+  tool_call_id: string
+}
+
+export const projectionTables = [
+  'messages',
+  'titles',
+  'branches',
+  'agent_checkpoints',
+  'tool_outputs',
+] as const
 
 const SEARCHED_CHARACTERS = 65_536
 
@@ -83,6 +106,19 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
     const content = final.response_text ?? ''
     rows.messages.push(messageRow(place, { message_id, role: 'assistant', content, checkpoint_id: null }))
   },
+  'agent.checkpoint': (rows, { segment, seq }, fields) => {
+    rows.agent_checkpoints.push({
+      segment,
+      seq,
+      checkpoint_id: String(fields.checkpoint_id),
+      message_id: String(fields.message_id),
+    })
+  },
+  'tool.output': (rows, { segment, seq }, fields) => {
+    if (fields.partial === true) return
+    const tool_call_id = String(fields.tool_call_id).replaceAll('\u0000', '').toWellFormed()
+    rows.tool_outputs.push({ segment, seq, tool_call_id })
+  },
 }
 
 export function isProjected(kind: string): boolean {
@@ -90,7 +126,7 @@ export function isProjected(kind: string): boolean {
 }
 
 export function emptyRows(): ProjectionRows {
-  return { messages: [], titles: [], branches: [] }
+  return { messages: [], titles: [], branches: [], agent_checkpoints: [], tool_outputs: [] }
 }
 
 /** Adds the rows that one frame stands for. The frame may be whole or a draft: only its own fields are looked at. */

@@ -19,6 +19,8 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   conversation_not_found: 404,
   event_not_found: 404,
   idempotency_key_reused: 422,
+  approval_not_pending: 409,
+  queue_full: 429,
   frame_missing: 409,
   lease_lost: 409,
   run_ended: 409,
@@ -38,6 +40,7 @@ const titles: Partial<Record<number, string>> = {
   413: 'Content Too Large',
   415: 'Unsupported Media Type',
   422: 'Unprocessable Content',
+  429: 'Too Many Requests',
   500: 'Internal Server Error',
   503: 'Service Unavailable',
 }

@@ -14,6 +14,8 @@ export const errorCodes = [
   'conversation_not_found',
   'event_not_found',
   'idempotency_key_reused',
+  'approval_not_pending',
+  'queue_full',
   'frame_missing',
   'lease_lost',
   'run_ended',

@@ -10,9 +10,15 @@ export interface Engine {
   write(group: readonly Write[]): Promise<Outcome[]>
   /** How many groups may be handed over before the first is answered. */
   groupsInFlight: number
-  /** Hears of conversations that another process changed; null means that any may have been. */
-  onForeignChange(listener: (conversationId: string | null) => void): void
+  /** Hears what another process changed. */
+  onForeignChange(listener: (change: Change) => void): void
   close(): Promise<void>
+}
+
+/** A conversation's ledger or queue has changed; null means that any may have. */
+export interface Change {
+  what: 'ledger' | 'queue' | 'anything'
+  conversationId: string | null
 }
 
 export interface Write {
@@ -20,6 +26,8 @@ export interface Write {
   argument: unknown
   /** The conversation whose readers this concerns. */
   conversationId: string | null
+  /** The conversation whose queue this changes. */
+  queueOf?: string | null
 }
 
 export type Outcome = { result: unknown } | { error: Error }

@@ -11,6 +11,7 @@ export interface GroupedWrites {
     name: K,
     argument: WriteArgument<K>,
     conversationId: string | null,
+    queueOf?: string | null,
   ): Promise<WriteResult<K>>
   append(request: AppendRequest): Promise<AppendOutcome>
   /** Resolves when nothing is under way any more. */
@@ -37,6 +38,7 @@ interface PendingAppend extends Pending {
 export function createGroupedWrites(deps: {
   engine: Engine
   onChanged: (conversationIds: ReadonlySet<string>) => void
+  onQueueChanged: (conversationIds: ReadonlySet<string>) => void
   onCommitted?: (group: CommittedGroup) => void
 }): GroupedWrites {
   const { engine } = deps
@@ -67,7 +69,7 @@ export function createGroupedWrites(deps: {
 
   async function commitGroup(group: readonly Pending[]): Promise<void> {
     const started = performance.now()
-    const writes = group.map(({ name, argument, conversationId }) => ({ name, argument, conversationId }))
+    const writes = group.map(asWrite)
     const outcomes = await engine
       .write(writes)
       .catch((error: unknown) => writes.map(() => ({ error: error as Error })))
@@ -77,15 +79,16 @@ export function createGroupedWrites(deps: {
       one.settle(outcomes[index] ?? { error: new Error('the write has no outcome') })
     }
     deps.onChanged(new Set(group.flatMap((one) => one.conversationId ?? [])))
+    deps.onQueueChanged(new Set(writes.flatMap((one) => one.queueOf ?? [])))
   }
 
   return {
-    write: (name, argument, conversationId) =>
+    write: (name, argument, conversationId, queueOf = null) =>
       new Promise((resolve, reject) => {
         joinable = null
         const settle = (outcome: Outcome) =>
           'error' in outcome ? reject(outcome.error) : resolve(outcome.result as WriteResult<typeof name>)
-        enqueue({ name, argument, conversationId, characters: 0, settle })
+        enqueue({ name, argument, conversationId, queueOf, characters: 0, settle })
       }),
     append: (request) =>
       new Promise((resolve, reject) => {
@@ -103,6 +106,11 @@ export function createGroupedWrites(deps: {
       while (underWay.size > 0 || waiting.length > 0) await Promise.allSettled(underWay)
     },
   }
+}
+
+function asWrite({ name, argument, conversationId, queueOf = null }: Pending): Write {
+  const isEnd = name === 'append' && isTerminalKind((argument as AppendRequest).drafts.at(-1)?.kind ?? '')
+  return { name, argument, conversationId, queueOf: isEnd ? conversationId : queueOf }
 }
 
 function pendingAppend(request: AppendRequest, caller: PendingAppend['callers'][number]): PendingAppend {

@@ -14,8 +14,10 @@ import type { Message } from '../protocol/api.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
+import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './grouped-writes.ts'
+import type { QueueNotices } from './queue-notices.ts'
 import { asText, isLarge, spill, unspill } from './spill.ts'
 import type { AppendRequest } from './sql/append.ts'
 import type { StoredMessage } from './sql/messages.ts'
@@ -27,7 +29,6 @@ import type {
   WriteName,
   WriteResult,
 } from './sql/operations.ts'
-import type { Refusal } from './sql/refusal.ts'
 import { createWakeUps } from './wake-ups.ts'
 
 /** A page holds no more than this, however many events it was asked for, but one at least. */
@@ -37,10 +38,13 @@ export interface LedgerDependencies {
   engine: Engine
   blobs: BlobStore
   clock: Clock
+  /** Told of runs that end. Default: nobody. */
+  queueNotices?: QueueNotices
   onCommitted?: (group: CommittedGroup) => void
 }
 
-export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDependencies): Ledger {
+export function createLedger(deps: LedgerDependencies): Ledger {
+  const { engine, blobs, clock, queueNotices, onCommitted } = deps
   const wakeUps = createWakeUps()
   const spilling = new Map<string, Promise<unknown>>()
   let isClosing = false
@@ -52,8 +56,13 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     onChanged: (ids) => {
       for (const id of ids) changed(id)
     },
+    onQueueChanged: (ids) => {
+      for (const id of ids) queueNotices?.tell(id)
+    },
   })
-  engine.onForeignChange(changed)
+  engine.onForeignChange(({ what, conversationId }) => {
+    if (what !== 'queue') changed(conversationId)
+  })
 
   function changed(conversationId: string | null): void {
     shared.clear()
@@ -68,8 +77,9 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
     name: K,
     argument: WriteArgument<K>,
     conversationId: string | null = null,
+    queueOf: string | null = null,
   ) {
-    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId)))
+    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId, queueOf)))
   }
 
   async function append(command: AppendCommand): Promise<AppendResult> {
@@ -182,7 +192,7 @@ export function createLedger({ engine, blobs, clock, onCommitted }: LedgerDepend
       await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
     },
     async remove(tenant, id, by) {
-      await write('removeConversation', { tenant, id, by, now: clock.now() }, id)
+      await write('removeConversation', { tenant, id, by, now: clock.now() }, id, id)
     },
     openRun: (command) => write('openRun', command),
     takeRun: (tenant, runId) => write('takeRun', { tenant, runId }),
@@ -215,23 +225,5 @@ function createSentCounts() {
       counts.set(hold, before + frames)
       return before
     },
-  }
-}
-
-function accepted<T>(result: T): Exclude<T, Refusal> {
-  if (isRefusal(result)) throw new WaymarkError(result.refused, result.why)
-  return result as Exclude<T, Refusal>
-}
-
-function isRefusal(result: unknown): result is Refusal {
-  return typeof result === 'object' && result !== null && 'refused' in result
-}
-
-/** What the store could not do is an error of its own, told to whoever waits (L3). */
-async function stored<T>(work: Promise<T>, what: 'read' | 'write' = 'write'): Promise<T> {
-  try {
-    return await work
-  } catch (cause) {
-    throw new WaymarkError('storage_failed', `The ${what} failed: ${(cause as Error).message}`, { cause })
   }
 }

@@ -3,23 +3,31 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
+import type { AgentStates } from '../../src/core/agent-states.ts'
 import type { BlobStore } from '../../src/core/blobs.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Ledger } from '../../src/core/ledger.ts'
+import type { Queue } from '../../src/core/queue.ts'
+import { createAgentStates } from '../../src/stores/agent-states.ts'
 import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
 import type { Engine } from '../../src/stores/engine.ts'
 import { createLedger } from '../../src/stores/ledger.ts'
 import { openPostgres } from '../../src/stores/postgres/open.ts'
+import { createQueue } from '../../src/stores/queue.ts'
+import { createQueueNotices } from '../../src/stores/queue-notices.ts'
 import { openSqlite } from '../../src/stores/sqlite/open.ts'
 
 /** A store of its own for one test, on a real engine. */
 export interface TestStore {
   ledger: Ledger
+  queue: Queue
+  states: AgentStates
   engine: Engine
   blobs: BlobStore
   folder: string
   /** Another process's view of the same store, as far as one process can play it: connections of its own. */
   openAgain(): Promise<Ledger>
+  openQueueAgain(): Promise<{ ledger: Ledger; queue: Queue }>
   close(): Promise<void>
 }
 
@@ -46,17 +54,21 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
   const folder = await mkdtemp(join(tmpdir(), 'waymark-test-'))
   const blobs = createFolderBlobs(join(folder, 'blobs'))
   const engine = await open(folder)
-  const ledgers = [createLedger({ engine, blobs, clock: systemClock })]
+  const ledgers: Ledger[] = []
+  const onEngine = (one: Engine) => {
+    const queueNotices = createQueueNotices(one)
+    const ledger = createLedger({ engine: one, blobs, clock: systemClock, queueNotices })
+    ledgers.push(ledger)
+    return { ledger, queue: createQueue({ engine: one, clock: systemClock, queueNotices }) }
+  }
   return {
-    ledger: ledgers[0] as Ledger,
+    ...onEngine(engine),
+    states: createAgentStates(engine),
     engine,
     blobs,
     folder,
-    async openAgain() {
-      const another = createLedger({ engine: await open(folder), blobs, clock: systemClock })
-      ledgers.push(another)
-      return another
-    },
+    openAgain: async () => onEngine(await open(folder)).ledger,
+    openQueueAgain: async () => onEngine(await open(folder)),
     async close() {
       // Some tests close theirs themselves.
       await Promise.allSettled(ledgers.map((ledger) => ledger.close()))

@@ -1,7 +1,8 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
+import type { Claim } from '../../core/queue.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import type { Engine, Outcome, Write } from '../engine.ts'
+import type { Change, Engine, Outcome, Write } from '../engine.ts'
 import { postgres } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
 import { migrate } from '../sql/migrate.ts'
@@ -10,6 +11,8 @@ import { createListener } from './listener.ts'
 import { runScript } from './run-script.ts'
 
 const CHANNEL = 'waymark_changed'
+/** Before the conversation's id when it is its queue that has changed. */
+const QUEUE_PREFIX = 'queue '
 const POOL_SIZE = 10
 const MAX_ATTEMPTS = 3
 
@@ -87,7 +90,7 @@ export async function openPostgres(url: string): Promise<Engine> {
     write,
     // Two transactions at once could overtake each other.
     groupsInFlight: 1,
-    onForeignChange: (tell) => listener.onNotice(tell),
+    onForeignChange: (tell) => listener.onNotice((payload) => tell(asChange(payload))),
     async close() {
       await listener.close()
       await pool.end()
@@ -101,11 +104,31 @@ async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise
   const calls = asCalls(group)
   const results: unknown[] = []
   for (const call of calls) results.push(await runScript(client, scriptOf(writes, postgres, call)))
-  const changed = [...new Set(group.flatMap((one) => one.conversationId ?? []))]
+  const changed = [
+    ...new Set(
+      group.flatMap((one) => [
+        ...(one.conversationId ? [one.conversationId] : []),
+        ...(one.queueOf ? [QUEUE_PREFIX + one.queueOf] : []),
+      ]),
+    ),
+    ...results.flatMap((result, index) => claimedBy(calls[index]?.name, result)),
+  ]
   if (changed.length > 0) {
     await client.query('select pg_notify($1, id) from unnest($2::text[]) as id', [CHANNEL, changed])
   }
   return asOutcomes(calls, results)
+}
+
+/** Which conversation's run was claimed is known only behind the claim. */
+function claimedBy(name: string | undefined, result: unknown): string[] {
+  return name === 'claimRun' && result ? [QUEUE_PREFIX + (result as Claim).conversationId] : []
+}
+
+function asChange(payload: string | null): Change {
+  if (payload === null) return { what: 'anything', conversationId: null }
+  return payload.startsWith(QUEUE_PREFIX)
+    ? { what: 'queue', conversationId: payload.slice(QUEUE_PREFIX.length) }
+    : { what: 'ledger', conversationId: payload }
 }
 
 /** The connection was lost at the commit: trying again could store everything twice. */

@@ -8,7 +8,7 @@ export async function runScript<T>(client: PoolClient, script: Script<T>): Promi
   while (!step.done) {
     const { text, values } = isBulkInsert(step.value)
       ? bulkInsert(step.value)
-      : { text: step.value.sql, values: [...step.value.parameters] }
+      : { text: step.value.sql, values: step.value.parameters.map(asParameter) }
     const { rows } = await client.query(text, values)
     step = script.next(rows)
   }

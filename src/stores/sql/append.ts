@@ -10,6 +10,7 @@ import {
 import { type DraftText, type SealedEvent, seal, type Tip } from '../../core/seal.ts'
 import { type Dialect, type List, prepared } from './dialect.ts'
 import { lockConversations } from './lock.ts'
+import { leaveQueue } from './queue.ts'
 import type { Schema } from './schema.ts'
 import { all, insertAll, replaceAll, type Script } from './script.ts'
 import { isLastOf } from './tip.ts'
@@ -78,6 +79,10 @@ export function* appendTo(
   })
   yield* insertAll('events', events)
   yield* saveRuns(runs)
+  yield* leaveQueue(
+    dialect,
+    [...runs].flatMap(([id, run]) => (run.isChanged && run.ended ? id : [])),
+  )
   yield* touch(dialect, touched)
   for (const table of projectionTables) yield* insertAll(table, projected[table])
   return outcomes

@@ -4,6 +4,7 @@ import type { ConversationId } from '../../protocol/ids.ts'
 import { append } from './append.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
+import { clearQueue } from './queue.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 import { outsideRuns } from './segments.ts'
@@ -44,5 +45,6 @@ export function* removeConversation(
       .set({ deleted_at: timestamp(command.now), deleted_by: command.by })
       .where('id', '=', command.id),
   )
+  yield* clearQueue(dialect, command.id)
   return { done: true }
 }

@@ -3,9 +3,10 @@ import type { CreateConversationCommand } from '../../core/ledger.ts'
 import { genesis } from '../../core/seal.ts'
 import type { Conversation } from '../../protocol/api.ts'
 import type { Dialect } from './dialect.ts'
+import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { readConversation } from './read-conversations.ts'
 import type { Refusable } from './refusal.ts'
-import { all, first, type Script } from './script.ts'
+import { all, type Script } from './script.ts'
 import { beginSegment } from './segments.ts'
 
 export function* createConversation(
@@ -13,20 +14,9 @@ export function* createConversation(
   command: CreateConversationCommand & { now: number },
 ): Script<Refusable<{ conversation: Conversation; repeated: boolean }>> {
   const { db } = dialect
-  const { idempotency, tenant } = command
-  if (idempotency) {
-    const earlier = yield* first(
-      db
-        .selectFrom('idempotency')
-        .select(['fingerprint', 'response'])
-        .where('tenant_id', '=', tenant)
-        .where('key', '=', idempotency.key),
-    )
-    if (earlier && earlier.fingerprint !== idempotency.fingerprint) {
-      return { refused: 'idempotency_key_reused', why: 'This Idempotency-Key belongs to another request.' }
-    }
-    if (earlier) return { conversation: JSON.parse(earlier.response) as Conversation, repeated: true }
-  }
+  const { idempotency, tenant, now } = command
+  const earlier = yield* repeatedAnswer<Conversation>(dialect, tenant, idempotency)
+  if (earlier) return 'refused' in earlier ? earlier : { conversation: earlier, repeated: true }
   const segment = yield* beginSegment(dialect, {
     ...command,
     parent: null,
@@ -50,16 +40,6 @@ export function* createConversation(
   )
   const conversation = yield* readConversation(dialect, { tenant, id: command.conversationId })
   if ('refused' in conversation) throw new Error('a conversation just made can not be read')
-  if (idempotency) {
-    yield* all(
-      db.insertInto('idempotency').values({
-        tenant_id: tenant,
-        key: idempotency.key,
-        fingerprint: idempotency.fingerprint,
-        response: JSON.stringify(conversation),
-        created_at: timestamp(command.now),
-      }),
-    )
-  }
+  yield* storeAnswer(dialect, { tenant, idempotency, now }, conversation)
   return { conversation, repeated: false }
 }

@@ -29,6 +29,8 @@ export interface Dialect {
   list: (values: readonly string[]) => List
   /** Ends a select that must see no concurrent change of the rows it returns. SQLite's one writer needs nothing. */
   lockRows: RawBuilder<unknown>
+  /** The database's own clock, in milliseconds: processes compare leases by it, whatever their machines say. */
+  nowMs: RawBuilder<number>
   /** Heads that this connection knows to be as they were: for an engine whose only writer it is. */
   knownHeads?: Map<string, Head>
 }
@@ -46,6 +48,7 @@ export const sqlite: Dialect = {
   isIn: (column, list) => sql`${sql.ref(column)} in (select value from json_each(${list}))`,
   list: (values) => JSON.stringify(values) as unknown as List,
   lockRows: sql``,
+  nowMs: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
 }
 
 export const postgres: Dialect = {
@@ -61,6 +64,7 @@ export const postgres: Dialect = {
   isIn: (column, list) => sql`${sql.ref(column)} = any(${list}::text[])`,
   list: (values) => values as unknown as List,
   lockRows: sql`for update`,
+  nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
 }
 
 /** Stands for a value that is not known when the query is compiled. */

@@ -1,14 +1,35 @@
+import {
+  deleteAgentThread,
+  listAgentStates,
+  putAgentState,
+  putAgentWrites,
+  readAgentState,
+  runPast,
+} from './agent-states.ts'
 import { append } from './append.ts'
 import { changeConversation, removeConversation } from './change-conversation.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { cut, fork, moveHead } from './fork-and-cut.ts'
+import { claimRun, releaseLeases, renewLeases } from './leases.ts'
 import { branches, line, messages } from './messages.ts'
 import { page } from './page.ts'
+import {
+  abandonRun,
+  answerAsk,
+  ask,
+  cancelRun,
+  enqueue,
+  readQueue,
+  removeQueued,
+  stopCurrent,
+  wishes,
+} from './queue.ts'
 import { listConversations, readConversation } from './read-conversations.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
+import { findToolOutput } from './tool-outputs.ts'
 import { books, dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
 
 /** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
@@ -23,6 +44,12 @@ export const reads = {
   branches,
   readConversation,
   listConversations,
+  readQueue,
+  wishes,
+  readAgentState,
+  listAgentStates,
+  runPast,
+  findToolOutput,
   findToken,
   listTokens,
   segmentsAfter,
@@ -41,11 +68,46 @@ export const writes = {
   removeConversation,
   openRun,
   takeRun,
+  enqueue,
+  removeQueued,
+  cancelRun,
+  stopCurrent,
+  ask,
+  answerAsk,
+  claimRun,
+  renewLeases,
+  releaseLeases,
+  abandonRun,
+  putAgentState,
+  putAgentWrites,
+  deleteAgentThread,
   putToken,
   revokeToken,
   dropProjections,
   project,
 } satisfies Record<string, AnyOperation>
+
+/** Writes behind which every conversation's head is where appends have left it. */
+export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
+  'append',
+  'openRun',
+  'takeRun',
+  'enqueue',
+  'removeQueued',
+  'cancelRun',
+  'stopCurrent',
+  'ask',
+  'answerAsk',
+  'claimRun',
+  'renewLeases',
+  'releaseLeases',
+  'abandonRun',
+  'putAgentState',
+  'putAgentWrites',
+  'deleteAgentThread',
+  'putToken',
+  'revokeToken',
+])
 
 type Operations = { [name: string]: AnyOperation }
 type Argument<T extends AnyOperation> = Parameters<T>[1]

@@ -1,5 +1,11 @@
 import type { Generated } from 'kysely'
-import type { BranchRow, MessageRow, TitleRow } from '../../core/projection.ts'
+import type {
+  AgentCheckpointRow,
+  BranchRow,
+  MessageRow,
+  TitleRow,
+  ToolOutputRow,
+} from '../../core/projection.ts'
 
 /** The tables, the same on both engines. Times are ISO text, flags and counts are integers. */
 export interface Schema {
@@ -50,9 +56,67 @@ export interface Schema {
     frames: number
     ended: number
   }
+  /** Accepted messages whose runs have not ended: one row a run, gone with its terminal frame. */
+  queue: {
+    place: Generated<number>
+    run_id: string
+    conversation_id: string
+    tenant_id: string
+    workspace_id: string | null
+    message_id: string
+    content: string
+    state: 'waiting' | 'active'
+    worker: string | null
+    /** Until when the worker holds the run, in milliseconds by the database's clock. */
+    lease_until: number | null
+    /** Who asked for it to be stopped. */
+    cancelled_by: string | null
+    created_at: string
+    started_at: string | null
+  }
+  /** What active runs ask people, with the answers. */
+  asks: {
+    run_id: string
+    tool_call_id: string
+    approved: number | null
+    reason: string | null
+    answered_by: string | null
+  }
+  agent_states: {
+    thread_id: string
+    namespace: string
+    id: string
+    parent_id: string | null
+    /** JSON: for each channel the thread and the state with which its value was stored. */
+    value_places: string
+    state_type: string
+    state: Uint8Array
+    metadata_type: string
+    metadata: Uint8Array
+  }
+  agent_values: {
+    thread_id: string
+    namespace: string
+    state_id: string
+    channel: string
+    value_type: string
+    value: Uint8Array
+  }
+  agent_writes: {
+    thread_id: string
+    namespace: string
+    state_id: string
+    task_id: string
+    idx: number
+    channel: string
+    value_type: string
+    value: Uint8Array
+  }
   messages: MessageRow
   titles: TitleRow
   branches: BranchRow
+  agent_checkpoints: AgentCheckpointRow
+  tool_outputs: ToolOutputRow
   tokens: {
     hash: string
     id: string
@@ -113,6 +177,8 @@ export const bulkTypes = {
     from_event_number: 'bigint',
     created_at: 'text',
   },
+  agent_checkpoints: { segment: 'bigint', seq: 'bigint', checkpoint_id: 'text', message_id: 'text' },
+  tool_outputs: { segment: 'bigint', seq: 'bigint', tool_call_id: 'text' },
 } as const satisfies { [T in Table]?: Record<keyof Schema[T], string> }
 
 export type BulkTable = keyof typeof bulkTypes

@@ -138,5 +138,9 @@ export function* projections({ db }: Dialect, _all: null): Script<ProjectionRows
     messages: yield* all(db.selectFrom('messages').selectAll().orderBy('segment').orderBy('seq')),
     titles: yield* all(db.selectFrom('titles').selectAll().orderBy('segment').orderBy('seq')),
     branches: yield* all(db.selectFrom('branches').selectAll().orderBy('segment').orderBy('seq')),
+    agent_checkpoints: yield* all(
+      db.selectFrom('agent_checkpoints').selectAll().orderBy('segment').orderBy('seq'),
+    ),
+    tool_outputs: yield* all(db.selectFrom('tool_outputs').selectAll().orderBy('segment').orderBy('seq')),
   }
 }

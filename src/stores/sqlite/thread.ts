@@ -6,7 +6,7 @@ import type { Outcome, Write } from '../engine.ts'
 import { sqlite } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
 import { migrate } from '../sql/migrate.ts'
-import { type Call, reads, scriptOf, writes } from '../sql/operations.ts'
+import { type Call, leavesHeads, reads, scriptOf, writes } from '../sql/operations.ts'
 import { createKnownHeads } from './known-heads.ts'
 import { createRunScript } from './run-script.ts'
 import { type Packed, packOutcomes, unpackAppends } from './transport.ts'
@@ -91,7 +91,7 @@ function write(group: readonly Write[]): Outcome[] {
 }
 
 function runWrite(call: Call): unknown {
-  if (call.name !== 'append') heads.forget()
+  if (!leavesHeads.has(call.name)) heads.forget()
   return runScript(scriptOf(writes, dialect, call))
 }
 

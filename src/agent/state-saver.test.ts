@@ -1,0 +1,40 @@
+import { deltaChannelHistoryTests, validate } from '@langchain/langgraph-checkpoint-validation'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import {
+  type OpenStore,
+  openPostgresStore,
+  openSqliteStore,
+  type TestStore,
+} from '../../test/support/stores.ts'
+import { StateSaver } from './state-saver.ts'
+
+// The suite finds its functions where Jest would have put them.
+Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test: it })
+
+validateSaver('SQLite', openSqliteStore)
+validateSaver('Postgres', openPostgresStore(inject('postgresUrl')))
+
+/** The external suite for savers, with its part on delta channels. */
+function validateSaver(name: string, open: OpenStore): void {
+  let store: TestStore
+  const initializer = {
+    checkpointerName: `the state saver on ${name}`,
+    beforeAll: async () => {
+      store = await open()
+    },
+    beforeAllTimeout: 60_000,
+    afterAll: () => store.close(),
+    createCheckpointer: () => new StateSaver({ states: store.states }),
+    // Each of its tests expects to be alone.
+    destroyCheckpointer: async () => {
+      const states = await store.states.list({})
+      for (const threadId of new Set(states.map((state) => state.threadId))) {
+        await store.states.deleteThread(threadId)
+      }
+    },
+  }
+  describe(`the external suite on ${name}`, () => {
+    validate(initializer)
+    deltaChannelHistoryTests(initializer)
+  })
+}

@@ -1,0 +1,97 @@
+import type { ConversationId, RunId } from '../protocol/ids.ts'
+import type { Idempotency, RunHold } from './ledger.ts'
+
+/** How many messages may wait behind the one that is being worked on (R1). */
+export const MAX_WAITING = 10
+
+/**
+ * The durable queue: accepted messages whose runs have not ended. A run leaves it in the transaction that stores its
+ * terminal frame. Methods that refuse throw a WaymarkError.
+ */
+export interface Queue {
+  /** Accepts a message; the same Idempotency-Key is accepted once (R6). */
+  enqueue(command: EnqueueCommand): Promise<Accepted>
+  read(tenant: string, conversationId: ConversationId): Promise<QueueState>
+  /** Takes a message out that is still waiting. */
+  remove(tenant: string, conversationId: ConversationId, runId: RunId): Promise<void>
+  /** Asks for the run to be stopped: it ends as cancelled. One that still waits leaves the queue. */
+  cancel(command: CancelCommand & { runId: RunId }): Promise<void>
+  /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
+  stop(command: CancelCommand): Promise<RunId | null>
+
+  /** Stores that a person is asked; asking again for the same call changes nothing. */
+  ask(runId: RunId, toolCallId: string): Promise<void>
+  answer(command: AnswerCommand): Promise<void>
+
+  /** The next run that nobody holds, now held by this worker, or null. */
+  claim(command: ClaimCommand): Promise<Claim | null>
+  /** Holds the worker's runs for longer; answers which are still its own. */
+  renew(worker: string, leaseMs: number): Promise<RunId[]>
+  /** What people have asked of an active run so far. */
+  wishes(runId: RunId): Promise<Wishes>
+  /** Lets go of all runs of this worker, or of anybody: for a process that knows it is alone. */
+  release(worker: string | 'anybody'): Promise<void>
+  /** Forgets a run that can't have a terminal frame any more, because its conversation or its place has gone. */
+  abandon(runId: RunId): Promise<void>
+
+  /** Tells whose queue has changed; null means that any may have. Returns how to stop listening. */
+  onChange(listener: (conversationId: string | null) => void): () => void
+}
+
+export interface EnqueueCommand {
+  tenant: string
+  conversationId: ConversationId
+  runId: RunId
+  messageId: string
+  content: string
+  idempotency?: Idempotency
+}
+
+export interface Accepted {
+  messageId: string
+  runId: RunId
+  /** How many runs come before it. */
+  position: number
+  repeated: boolean
+}
+
+export interface QueueState {
+  active: { runId: string; messageId: string; startedAt: string } | null
+  waiting: { runId: string; messageId: string; content: string }[]
+}
+
+export interface CancelCommand {
+  tenant: string
+  conversationId: ConversationId
+  by: string
+}
+
+export interface AnswerCommand extends CancelCommand {
+  runId: RunId
+  toolCallId: string
+  approved: boolean
+  reason: string | null
+}
+
+export interface ClaimCommand {
+  worker: string
+  leaseMs: number
+  /** The workspaces this process holds. Runs of conversations that name none are anybody's. */
+  workspaceIds: readonly string[]
+}
+
+export interface Claim {
+  tenant: string
+  conversationId: ConversationId
+  messageId: string
+  content: string
+  hold: RunHold
+  /** Whether somebody held it before, who is gone. */
+  isTakenOver: boolean
+}
+
+export interface Wishes {
+  /** Who wants it stopped. */
+  cancelledBy: string | null
+  answers: { toolCallId: string; approved: boolean; reason: string | null; by: string }[]
+}

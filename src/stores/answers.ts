@@ -1,0 +1,21 @@
+import { WaymarkError } from '../protocol/errors.ts'
+import type { Refusal } from './sql/refusal.ts'
+
+/** What a script answered, or its refusal as an error. */
+export function accepted<T>(result: T): Exclude<T, Refusal> {
+  if (isRefusal(result)) throw new WaymarkError(result.refused, result.why)
+  return result as Exclude<T, Refusal>
+}
+
+function isRefusal(result: unknown): result is Refusal {
+  return typeof result === 'object' && result !== null && 'refused' in result
+}
+
+/** What the store could not do is an error of its own, told to whoever waits (L3). */
+export async function stored<T>(work: Promise<T>, what: 'read' | 'write' = 'write'): Promise<T> {
+  try {
+    return await work
+  } catch (cause) {
+    throw new WaymarkError('storage_failed', `The ${what} failed: ${(cause as Error).message}`, { cause })
+  }
+}

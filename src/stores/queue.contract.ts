@@ -1,0 +1,322 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { final, newConversation, readAll, TENANT, userMessage } from '../../test/support/frames.ts'
+import type { OpenStore, TestStore } from '../../test/support/stores.ts'
+import type { Claim, ClaimCommand } from '../core/queue.ts'
+import { MAX_WAITING } from '../core/queue.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+
+const LEASE_MS = 60_000
+
+/** The queue and its leases, on whichever engine. */
+export function describeQueue(name: string, open: OpenStore): void {
+  describe(`the queue on ${name}`, () => {
+    let store: TestStore
+
+    beforeAll(async () => {
+      store = await open()
+    })
+    afterAll(() => store.close())
+
+    const send = (conversationId: ConversationId, content = 'hello', key?: string) =>
+      store.queue.enqueue({
+        tenant: TENANT,
+        conversationId,
+        runId: newId('run'),
+        messageId: newId('msg'),
+        content,
+        ...(key ? { idempotency: { key, fingerprint: content } } : {}),
+      })
+
+    const worker = (options: Partial<ClaimCommand> = {}): ClaimCommand => ({
+      worker: 'w1',
+      leaseMs: LEASE_MS,
+      workspaceIds: [],
+      ...options,
+    })
+
+    const claimAll = async (command = worker()) => {
+      const claims: Claim[] = []
+      for (let claim = await store.queue.claim(command); claim; claim = await store.queue.claim(command)) {
+        claims.push(claim)
+      }
+      return claims
+    }
+
+    const end = ({ conversationId, hold }: Claim) =>
+      store.ledger.append({ tenant: TENANT, conversationId, run: hold, frames: [final('done')] })
+
+    const finishAll = async () => {
+      for (let claims = await claimAll(); claims.length > 0; claims = await claimAll()) {
+        await Promise.all(claims.map(end))
+      }
+    }
+
+    it('[R1] works a conversation off in the order of the messages, one at a time', async () => {
+      const id = await newConversation(store.ledger)
+      const other = await newConversation(store.ledger)
+      const sent = [await send(id, 'a'), await send(id, 'b'), await send(other, 'x'), await send(id, 'c')]
+      expect(sent.map(({ position }) => position)).toEqual([0, 1, 0, 2])
+
+      const first = await claimAll()
+      expect(first.map(({ content }) => content)).toEqual(['a', 'x'])
+      expect(await store.queue.read(TENANT, id)).toMatchObject({
+        active: { runId: sent[0]?.runId, messageId: sent[0]?.messageId },
+        waiting: [{ content: 'b' }, { content: 'c' }],
+      })
+
+      await Promise.all(first.map(end))
+      const second = await claimAll()
+      expect(second.map(({ content }) => content)).toEqual(['b'])
+      await Promise.all(second.map(end))
+      await finishAll()
+      expect(await store.queue.read(TENANT, id)).toEqual({ active: null, waiting: [] })
+    })
+
+    it('[R1] refuses the eleventh message that would wait', async () => {
+      const id = await newConversation(store.ledger)
+      for (let count = 0; count <= MAX_WAITING; count++) await send(id)
+      await expect(send(id)).rejects.toMatchObject({ code: 'queue_full' })
+      const [active] = await claimAll()
+      await expect(send(id)).rejects.toMatchObject({ code: 'queue_full' })
+      await end(active as Claim)
+      await send(id)
+      await finishAll()
+    })
+
+    it('[R6] accepts a message once however often it is sent with the same key', async () => {
+      const id = await newConversation(store.ledger)
+      const key = newId('msg')
+      const sent = await Promise.all(Array.from({ length: 5 }, () => send(id, 'once', key)))
+      expect(new Set(sent.map(({ runId }) => runId)).size).toBe(1)
+      expect(sent.filter(({ repeated }) => !repeated)).toHaveLength(1)
+      expect((await store.queue.read(TENANT, id)).waiting).toHaveLength(1)
+      await finishAll()
+      // The run has ended meanwhile: the answer is still the first one.
+      expect(await send(id, 'once', key)).toMatchObject({ runId: sent[0]?.runId, repeated: true })
+      await expect(send(id, 'something else', key)).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+      expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
+    })
+
+    it('[R3] hands a run over when its lease has ended, and not before', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      const held = await store.queue.claim(worker({ worker: 'dying', leaseMs: 300 }))
+      expect(await claimAll(worker({ worker: 'heir' }))).toEqual([])
+      let taken: Claim | null = null
+      await expect
+        .poll(async () => (taken ??= await store.queue.claim(worker({ worker: 'heir' }))), { timeout: 5000 })
+        .toMatchObject({ isTakenOver: true, hold: { runId: held?.hold.runId, epoch: 2 } })
+      await end(taken as unknown as Claim)
+    })
+
+    it('[L8] a worker whose run was taken over writes neither frames nor agent state', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      const held = (await store.queue.claim(worker({ worker: 'paused', leaseMs: 0 }))) as Claim
+      const taken = (await store.queue.claim(worker({ worker: 'heir' }))) as Claim
+      const before = await readAll(store.ledger, id)
+      const late = await store.ledger.append({
+        tenant: TENANT,
+        conversationId: id,
+        run: held.hold,
+        frames: [userMessage('too late')],
+      })
+      expect(late).toEqual({ ok: false, refusal: 'lease_lost' })
+      const typed = { type: 'json', bytes: Buffer.from('{}') }
+      const place = { threadId: held.hold.runId, namespace: '', id: 'state' }
+      const fence = { runId: held.hold.runId, epoch: held.hold.epoch }
+      await expect(
+        store.states.put(
+          { ...place, parentId: null, state: typed, metadata: typed, values: {}, unchanged: [] },
+          fence,
+        ),
+      ).rejects.toMatchObject({ code: 'lease_lost' })
+      await expect(store.states.putWrites(place, [], fence)).rejects.toMatchObject({ code: 'lease_lost' })
+      expect(await readAll(store.ledger, id)).toEqual(before)
+      expect(await store.queue.renew('paused', LEASE_MS)).toEqual([])
+      await end(taken)
+    })
+
+    it('keeps a run for the worker that renews its lease', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      const held = (await store.queue.claim(worker({ worker: 'alive', leaseMs: 1 }))) as Claim
+      expect(await store.queue.renew('alive', LEASE_MS)).toEqual([held.hold.runId])
+      expect(await claimAll(worker({ worker: 'heir' }))).toEqual([])
+      await store.queue.release('alive')
+      expect(await store.queue.claim(worker({ worker: 'heir' }))).toMatchObject({ isTakenOver: true })
+      await store.queue.release('heir')
+      await finishAll()
+    })
+
+    it('two workers never get the same conversation at once', async () => {
+      const second = await store.openQueueAgain()
+      const ids = await Promise.all(Array.from({ length: 8 }, () => newConversation(store.ledger)))
+      for (const id of ids) for (let count = 0; count < 3; count++) await send(id, String(count))
+      const active = new Set<string>()
+      const seen: string[] = []
+      const work = async (queue: typeof store.queue, ledger: typeof store.ledger, me: string) => {
+        for (;;) {
+          const claim = await queue.claim(worker({ worker: me }))
+          if (!claim) {
+            if (seen.length === ids.length * 3) return
+            await new Promise(setImmediate)
+            continue
+          }
+          expect(active.has(claim.conversationId)).toBe(false)
+          active.add(claim.conversationId)
+          seen.push(`${claim.conversationId} ${claim.content}`)
+          await new Promise(setImmediate)
+          active.delete(claim.conversationId)
+          await ledger.append({
+            tenant: TENANT,
+            conversationId: claim.conversationId,
+            run: claim.hold,
+            frames: [final('x')],
+          })
+        }
+      }
+      await Promise.all([
+        work(store.queue, store.ledger, 'a'),
+        work(store.queue, store.ledger, 'b'),
+        work(second.queue, second.ledger, 'c'),
+      ])
+      expect(new Set(seen).size).toBe(ids.length * 3)
+      for (const id of ids) {
+        const own = seen.filter((one) => one.startsWith(id)).map((one) => one.at(-1))
+        expect(own).toEqual(['0', '1', '2'])
+      }
+    })
+
+    it('gives a conversation only to a process that holds its workspace', async () => {
+      const conversationId = newId('conv')
+      await store.ledger.create({
+        tenant: TENANT,
+        conversationId,
+        segmentId: newId('seg'),
+        workspaceId: 'Shop.Laptop',
+        settings: {},
+        frame: { kind: 'conversation.created' },
+      })
+      await send(conversationId)
+      expect(await claimAll(worker({ workspaceIds: ['Other'] }))).toEqual([])
+      const [claim] = await claimAll(worker({ workspaceIds: ['Other', 'Shop.Laptop'] }))
+      expect(claim).toMatchObject({ conversationId })
+      await end(claim as Claim)
+    })
+
+    it('[R2] stop names the current run and leaves the others in the queue', async () => {
+      const id = await newConversation(store.ledger)
+      const command = { tenant: TENANT, conversationId: id, by: 'tok_me' }
+      expect(await store.queue.stop(command)).toBeNull()
+      const first = await send(id, 'first')
+      await send(id, 'second')
+      const [claim] = await claimAll()
+      expect(await store.queue.wishes(first.runId)).toEqual({ cancelledBy: null, answers: [] })
+      expect(await store.queue.stop(command)).toBe(first.runId)
+      expect(await store.queue.wishes(first.runId)).toEqual({ cancelledBy: 'tok_me', answers: [] })
+      expect((await store.queue.read(TENANT, id)).waiting).toHaveLength(1)
+      await end(claim as Claim)
+      await finishAll()
+    })
+
+    it('takes a waiting message out, and cancels either kind', async () => {
+      const id = await newConversation(store.ledger)
+      const [active, removed, cancelled] = [await send(id), await send(id), await send(id)]
+      const [claim] = await claimAll()
+      await store.queue.remove(TENANT, id, removed.runId)
+      await expect(store.queue.remove(TENANT, id, removed.runId)).rejects.toMatchObject({
+        code: 'run_not_found',
+      })
+      await expect(store.queue.remove(TENANT, id, active.runId)).rejects.toMatchObject({
+        code: 'run_not_found',
+      })
+      const command = { tenant: TENANT, conversationId: id, by: 'tok_me' }
+      await store.queue.cancel({ ...command, runId: cancelled.runId })
+      expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
+      await store.queue.cancel({ ...command, runId: active.runId })
+      expect(await store.queue.wishes(active.runId)).toMatchObject({ cancelledBy: 'tok_me' })
+      await end(claim as Claim)
+    })
+
+    it('an answer reaches a run that asked, once', async () => {
+      const id = await newConversation(store.ledger)
+      const { runId } = await send(id)
+      const [claim] = await claimAll()
+      const answer = {
+        tenant: TENANT,
+        conversationId: id,
+        runId,
+        toolCallId: 'call_1',
+        approved: true,
+        reason: 'go',
+        by: 'me',
+      }
+      await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'approval_not_pending' })
+      await store.queue.ask(runId, 'call_1')
+      await store.queue.ask(runId, 'call_1')
+      await store.queue.answer(answer)
+      await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'approval_not_pending' })
+      await store.queue.ask(runId, 'call_1')
+      expect((await store.queue.wishes(runId)).answers).toEqual([
+        { toolCallId: 'call_1', approved: true, reason: 'go', by: 'me' },
+      ])
+      await end(claim as Claim)
+      expect((await store.queue.wishes(runId)).answers).toEqual([])
+      await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'run_not_found' })
+    })
+
+    it('forgets what waited in a conversation that is deleted', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      await send(id)
+      await store.ledger.remove(TENANT, id, 'me')
+      expect(await claimAll()).toEqual([])
+      await expect(send(id)).rejects.toBeInstanceOf(WaymarkError)
+    })
+
+    it('an abandoned run makes room for the next', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id, 'a')
+      await send(id, 'b')
+      const [claim] = await claimAll()
+      await store.queue.abandon((claim as Claim).hold.runId)
+      const [next] = await claimAll()
+      expect(next).toMatchObject({ content: 'b' })
+      await end(next as Claim)
+    })
+
+    it("[L11] another tenant's queue is not there", async () => {
+      const id = await newConversation(store.ledger)
+      const { runId } = await send(id)
+      const stranger = { tenant: 'other', conversationId: id, by: 'x' }
+      const refused = { code: 'conversation_not_found' }
+      await expect(store.queue.read('other', id)).rejects.toMatchObject(refused)
+      await expect(store.queue.stop(stranger)).rejects.toMatchObject(refused)
+      await expect(store.queue.cancel({ ...stranger, runId })).rejects.toMatchObject(refused)
+      await expect(store.queue.remove('other', id, runId)).rejects.toMatchObject(refused)
+      await finishAll()
+    })
+
+    it('tells of every change to whoever listens', async () => {
+      const id = await newConversation(store.ledger)
+      let told = 0
+      const stop = store.queue.onChange((conversationId) => {
+        expect(conversationId).toBe(id)
+        told++
+      })
+      const isTold = async (act: () => Promise<unknown>) => {
+        const before = told
+        await act()
+        await expect.poll(() => told).toBeGreaterThan(before)
+      }
+      await isTold(() => send(id))
+      let claim: Claim | null = null
+      await isTold(async () => (claim = await store.queue.claim(worker())))
+      await isTold(() => end(claim as unknown as Claim))
+      stop()
+      await finishAll()
+    })
+  })
+}

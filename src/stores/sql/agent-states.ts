@@ -1,0 +1,226 @@
+import type {
+  AgentStatesQuery,
+  AgentWrite,
+  Fence,
+  NewAgentState,
+  RunPast,
+  StatePlace,
+  StoredAgentState,
+  Typed,
+} from '../../core/agent-states.ts'
+import type { Line } from '../../core/line.ts'
+import { headOf, partAt } from '../../core/line.ts'
+import type { Cursor } from '../../protocol/cursor.ts'
+import type { ConversationId, RunId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { isHeldAt } from './leases.ts'
+import { findHead, lineOf } from './line.ts'
+import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import type { Schema } from './schema.ts'
+import { all, first, type Script } from './script.ts'
+
+const leaseLost = { refused: 'lease_lost', why: 'Another worker holds the run.' } as const satisfies Refusal
+
+export function* putAgentState(
+  dialect: Dialect,
+  command: { state: NewAgentState; fence: Fence | null },
+): Script<Refusable<{ done: true }>> {
+  const { state, fence } = command
+  if (fence && !(yield* isHeldAt(dialect, fence.runId, fence.epoch))) return leaseLost
+  const { threadId, namespace, id } = state
+  const content = {
+    parent_id: state.parentId,
+    value_places: JSON.stringify(yield* valuePlaces(dialect, state)),
+    state_type: state.state.type,
+    state: state.state.bytes,
+    metadata_type: state.metadata.type,
+    metadata: state.metadata.bytes,
+  }
+  yield* all(
+    dialect.db
+      .insertInto('agent_states')
+      .values({ thread_id: threadId, namespace, id, ...content })
+      .onConflict((conflict) => conflict.columns(['thread_id', 'namespace', 'id']).doUpdateSet(content)),
+  )
+  for (const [channel, { type, bytes }] of Object.entries(state.values)) {
+    const value = { value_type: type, value: bytes }
+    yield* all(
+      dialect.db
+        .insertInto('agent_values')
+        .values({ thread_id: threadId, namespace, state_id: id, channel, ...value })
+        .onConflict((conflict) =>
+          conflict.columns(['thread_id', 'namespace', 'state_id', 'channel']).doUpdateSet(value),
+        ),
+    )
+  }
+  return { done: true }
+}
+
+/** For each channel the thread and the state with which its value was stored. */
+type ValuePlaces = Record<string, [threadId: string, stateId: string]>
+
+function* valuePlaces(dialect: Dialect, state: NewAgentState): Script<ValuePlaces> {
+  const { threadId, namespace, id, parentId } = state
+  const parent =
+    parentId === null ? undefined : yield* findState(dialect, { threadId, namespace, id: parentId })
+  const inherited = JSON.parse(parent?.value_places ?? '{}') as ValuePlaces
+  const places: ValuePlaces = {}
+  for (const channel of state.unchanged) {
+    const place = inherited[channel]
+    if (place) places[channel] = place
+  }
+  for (const channel of Object.keys(state.values)) places[channel] = [threadId, id]
+  return places
+}
+
+export function* putAgentWrites(
+  dialect: Dialect,
+  command: { place: StatePlace; writes: readonly AgentWrite[]; fence: Fence | null },
+): Script<Refusable<{ done: true }>> {
+  const { place, writes, fence } = command
+  if (fence && !(yield* isHeldAt(dialect, fence.runId, fence.epoch))) return leaseLost
+  for (const write of writes) {
+    const key = {
+      thread_id: place.threadId,
+      namespace: place.namespace,
+      state_id: place.id,
+      task_id: write.taskId,
+      idx: write.index,
+    }
+    const content = { channel: write.channel, value_type: write.value.type, value: write.value.bytes }
+    yield* all(
+      dialect.db
+        .insertInto('agent_writes')
+        .values({ ...key, ...content })
+        .onConflict((conflict) => {
+          const same = conflict.columns(['thread_id', 'namespace', 'state_id', 'task_id', 'idx'])
+          // A task's own writes stand as they were first; its marks, such as an error, are renewed.
+          return write.index >= 0 ? same.doNothing() : same.doUpdateSet(content)
+        }),
+    )
+  }
+  return { done: true }
+}
+
+export function* readAgentState(
+  dialect: Dialect,
+  query: { threadId: string; namespace: string; id: string | null },
+): Script<StoredAgentState | null> {
+  const row = yield* findState(dialect, query)
+  return row ? yield* asStored(dialect, row) : null
+}
+
+function* findState(
+  { db }: Dialect,
+  { threadId, namespace, id }: { threadId: string; namespace: string; id: string | null },
+): Script<Schema['agent_states'] | undefined> {
+  const states = db.selectFrom('agent_states').selectAll().where('namespace', '=', namespace)
+  const own = states.where('thread_id', '=', threadId)
+  if (id === null) return yield* first(own.orderBy('id', 'desc').limit(1))
+  return (yield* first(own.where('id', '=', id))) ?? (yield* first(states.where('id', '=', id).limit(1)))
+}
+
+export function* listAgentStates(dialect: Dialect, query: AgentStatesQuery): Script<StoredAgentState[]> {
+  let states = dialect.db.selectFrom('agent_states').selectAll()
+  if (query.threadId !== undefined) states = states.where('thread_id', '=', query.threadId)
+  if (query.namespace !== undefined) states = states.where('namespace', '=', query.namespace)
+  if (query.id !== undefined) states = states.where('id', '=', query.id)
+  if (query.before !== undefined) states = states.where('id', '<', query.before)
+  const found: StoredAgentState[] = []
+  for (const row of yield* all(states.orderBy('id', 'desc'))) found.push(yield* asStored(dialect, row))
+  return found
+}
+
+export function* deleteAgentThread({ db }: Dialect, threadId: string): Script<{ done: true }> {
+  yield* all(db.deleteFrom('agent_writes').where('thread_id', '=', threadId))
+  yield* all(db.deleteFrom('agent_values').where('thread_id', '=', threadId))
+  yield* all(db.deleteFrom('agent_states').where('thread_id', '=', threadId))
+  return { done: true }
+}
+
+function* asStored(dialect: Dialect, row: Schema['agent_states']): Script<StoredAgentState> {
+  const writes = yield* all(
+    dialect.db
+      .selectFrom('agent_writes')
+      .selectAll()
+      .where('thread_id', '=', row.thread_id)
+      .where('namespace', '=', row.namespace)
+      .where('state_id', '=', row.id)
+      .orderBy('task_id')
+      .orderBy('idx'),
+  )
+  return {
+    threadId: row.thread_id,
+    namespace: row.namespace,
+    id: row.id,
+    parentId: row.parent_id,
+    state: { type: row.state_type, bytes: row.state },
+    metadata: { type: row.metadata_type, bytes: row.metadata },
+    values: yield* valuesOf(dialect, row),
+    writes: writes.map((write) => ({
+      taskId: write.task_id,
+      index: write.idx,
+      channel: write.channel,
+      value: { type: write.value_type, bytes: write.value },
+    })),
+  }
+}
+
+function* valuesOf({ db }: Dialect, row: Schema['agent_states']): Script<Record<string, Typed>> {
+  const values: Record<string, Typed> = {}
+  for (const [channel, place] of Object.entries(JSON.parse(row.value_places) as ValuePlaces)) {
+    const found = yield* first(
+      db
+        .selectFrom('agent_values')
+        .select(['value_type', 'value'])
+        .where('thread_id', '=', place[0])
+        .where('namespace', '=', row.namespace)
+        .where('state_id', '=', place[1])
+        .where('channel', '=', channel),
+    )
+    if (found) values[channel] = { type: found.value_type, bytes: found.value }
+  }
+  return values
+}
+
+/** The last agent state on the line before the run, and where the run's own frames begin. */
+export function* runPast(
+  dialect: Dialect,
+  query: { tenant: string; conversationId: ConversationId; runId: RunId },
+): Script<Refusable<RunPast>> {
+  const { db } = dialect
+  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  if (!head) return noConversation
+  const line = yield* lineOf(dialect, head.head_segment, head.seq)
+  const message = yield* first(
+    db
+      .selectFrom('messages')
+      .select(['segment', 'seq'])
+      .where('segment', '=', head.head_segment)
+      .where('run_id', '=', query.runId)
+      .where('role', '=', 'user'),
+  )
+  const before = message ? message.seq - 1 : headOf(line)
+  for (const part of line.toReversed()) {
+    if (part.from > before) continue
+    const mark = yield* first(
+      db
+        .selectFrom('agent_checkpoints')
+        .select(['checkpoint_id', 'seq'])
+        .where('segment', '=', part.segment)
+        .where('seq', '<=', Math.min(part.to, before))
+        .orderBy('seq', 'desc')
+        .limit(1),
+    )
+    if (!mark) continue
+    const cursor: Cursor = { segmentId: part.segmentId, seq: mark.seq }
+    return { state: { id: mark.checkpoint_id, cursor }, start: message ? cursorAt(line, before) : null }
+  }
+  return { state: null, start: message ? cursorAt(line, before) : null }
+}
+
+function cursorAt(line: Line, seq: number): Cursor {
+  const part = partAt(line, seq)
+  if (!part) throw new Error(`the line has no event ${seq}`)
+  return { segmentId: part.segmentId, seq }
+}

@@ -1,0 +1,44 @@
+import { timestamp } from '../../core/clock.ts'
+import type { Idempotency } from '../../core/ledger.ts'
+import type { Dialect } from './dialect.ts'
+import type { Refusable } from './refusal.ts'
+import { all, first, type Script } from './script.ts'
+
+/** What was answered to this key before; undefined when the request is new. */
+export function* repeatedAnswer<T>(
+  { db }: Dialect,
+  tenant: string,
+  idempotency: Idempotency | undefined,
+): Script<Refusable<T> | undefined> {
+  if (!idempotency) return undefined
+  const earlier = yield* first(
+    db
+      .selectFrom('idempotency')
+      .select(['fingerprint', 'response'])
+      .where('tenant_id', '=', tenant)
+      .where('key', '=', idempotency.key),
+  )
+  if (!earlier) return undefined
+  if (earlier.fingerprint !== idempotency.fingerprint) {
+    return { refused: 'idempotency_key_reused', why: 'This Idempotency-Key belongs to another request.' }
+  }
+  return JSON.parse(earlier.response) as T
+}
+
+export function* storeAnswer(
+  { db }: Dialect,
+  request: { tenant: string; idempotency: Idempotency | undefined; now: number },
+  answer: unknown,
+): Script<void> {
+  const { tenant, idempotency, now } = request
+  if (!idempotency) return
+  yield* all(
+    db.insertInto('idempotency').values({
+      tenant_id: tenant,
+      key: idempotency.key,
+      fingerprint: idempotency.fingerprint,
+      response: JSON.stringify(answer),
+      created_at: timestamp(now),
+    }),
+  )
+}

@@ -1,0 +1,137 @@
+import { sql } from 'kysely'
+import type { Claim, ClaimCommand } from '../../core/queue.ts'
+import type { ConversationId, RunId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { lockConversations } from './lock.ts'
+import { openRun, takeRun } from './runs.ts'
+import type { Schema } from './schema.ts'
+import { all, first, type Script } from './script.ts'
+
+/** How many runs are looked at for one claim: others may be faster at the first ones. */
+const CANDIDATES = 10
+
+type QueueRow = Omit<Schema['queue'], 'place'>
+
+/**
+ * Holds the next run for this worker: one whose holder is gone, or the first that waits in a conversation where none is
+ * active. The choice is made without locks and checked again under the conversation's.
+ */
+export function* claimRun(dialect: Dialect, command: ClaimCommand & { now: string }): Script<Claim | null> {
+  for (const candidate of yield* candidates(dialect, command)) {
+    yield* lockConversations(dialect, [candidate.conversation_id])
+    const row = (yield* candidates(dialect, command, candidate.run_id))[0]
+    if (!row) continue
+    const claim = yield* hold(dialect, row, command)
+    if (claim) return claim
+  }
+  return null
+}
+
+function* hold(
+  dialect: Dialect,
+  row: QueueRow,
+  command: ClaimCommand & { now: string },
+): Script<Claim | null> {
+  const { db } = dialect
+  const runId = row.run_id as RunId
+  const tenant = row.tenant_id
+  const conversationId = row.conversation_id as ConversationId
+  const isTakenOver = row.state === 'active'
+  const run = isTakenOver
+    ? yield* takeRun(dialect, { tenant, runId })
+    : yield* openRun(dialect, { tenant, conversationId, runId })
+  if ('refused' in run) {
+    // Its conversation has been deleted, or the run was ended without its row: nobody will ever work on it.
+    yield* all(db.deleteFrom('queue').where('run_id', '=', runId))
+    return null
+  }
+  yield* all(
+    db
+      .updateTable('queue')
+      .set({
+        state: 'active',
+        worker: command.worker,
+        lease_until: leaseEnd(dialect, command.leaseMs),
+        started_at: row.started_at ?? command.now,
+      })
+      .where('run_id', '=', runId),
+  )
+  return { tenant, conversationId, messageId: row.message_id, content: row.content, hold: run, isTakenOver }
+}
+
+function* candidates(
+  { db, nowMs, isIn, list }: Dialect,
+  command: ClaimCommand,
+  runId?: string,
+): Script<QueueRow[]> {
+  return yield* all(
+    db
+      .selectFrom('queue as q')
+      .selectAll()
+      .where((eb) =>
+        eb.or([
+          eb.and([eb('q.state', '=', 'active'), eb('q.lease_until', '<=', nowMs)]),
+          eb.and([
+            eb('q.state', '=', 'waiting'),
+            eb.not(
+              eb.exists(
+                eb
+                  .selectFrom('queue as other')
+                  .select('other.run_id')
+                  .whereRef('other.conversation_id', '=', 'q.conversation_id')
+                  .where((inner) =>
+                    inner.or([
+                      inner('other.state', '=', 'active'),
+                      inner('other.place', '<', inner.ref('q.place')),
+                    ]),
+                  ),
+              ),
+            ),
+          ]),
+        ]),
+      )
+      .where((eb) =>
+        eb.or([eb('q.workspace_id', 'is', null), isIn('q.workspace_id', list(command.workspaceIds))]),
+      )
+      .$if(runId !== undefined, (query) => query.where('q.run_id', '=', runId ?? ''))
+      .orderBy('q.place')
+      .limit(CANDIDATES),
+  )
+}
+
+export function* renewLeases(
+  dialect: Dialect,
+  command: { worker: string; leaseMs: number },
+): Script<RunId[]> {
+  const rows = yield* all(
+    dialect.db
+      .updateTable('queue')
+      .set({ lease_until: leaseEnd(dialect, command.leaseMs) })
+      .where('worker', '=', command.worker)
+      .where('state', '=', 'active')
+      .returning('run_id'),
+  )
+  return rows.map((row) => row.run_id as RunId)
+}
+
+export function* releaseLeases({ db }: Dialect, worker: string | 'anybody'): Script<number> {
+  const rows = yield* all(
+    db
+      .updateTable('queue')
+      .set({ lease_until: 0 })
+      .where('state', '=', 'active')
+      .$if(worker !== 'anybody', (query) => query.where('worker', '=', worker))
+      .returning('run_id'),
+  )
+  return rows.length
+}
+
+/** Whether this worker may still write for the run (L8). */
+export function* isHeldAt({ db }: Dialect, runId: string, epoch: number): Script<boolean> {
+  const run = yield* first(db.selectFrom('runs').select(['epoch', 'ended']).where('id', '=', runId))
+  return run?.epoch === epoch && run.ended === 0
+}
+
+function leaseEnd({ nowMs }: Dialect, leaseMs: number) {
+  return sql<number>`${nowMs} + cast(${leaseMs} as bigint)`
+}

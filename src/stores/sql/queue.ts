@@ -1,0 +1,220 @@
+import { sql } from 'kysely'
+import { timestamp } from '../../core/clock.ts'
+import type {
+  Accepted,
+  AnswerCommand,
+  CancelCommand,
+  EnqueueCommand,
+  QueueState,
+  Wishes,
+} from '../../core/queue.ts'
+import { MAX_WAITING } from '../../core/queue.ts'
+import type { ConversationId, RunId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { repeatedAnswer, storeAnswer } from './idempotency.ts'
+import { findHead } from './line.ts'
+import { lockConversations } from './lock.ts'
+import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import { all, first, type Script } from './script.ts'
+
+const noRun = {
+  refused: 'run_not_found',
+  why: 'There is no such run in the queue.',
+} as const satisfies Refusal
+
+export function* enqueue(
+  dialect: Dialect,
+  command: EnqueueCommand & { now: number },
+): Script<Refusable<Accepted>> {
+  const { db } = dialect
+  const { tenant, conversationId, runId, messageId, content, idempotency, now } = command
+  const head = yield* findHead(dialect, tenant, conversationId, 'change')
+  if (!head) return noConversation
+  const earlier = yield* repeatedAnswer<Accepted>(dialect, tenant, idempotency)
+  if (earlier) return 'refused' in earlier ? earlier : { ...earlier, repeated: true }
+  const position = (yield* runsOf(dialect, conversationId)).length
+  // The first is being worked on, or is about to be: it does not count as waiting.
+  if (position > MAX_WAITING) {
+    return { refused: 'queue_full', why: `${MAX_WAITING} messages are waiting already.` }
+  }
+  const row = yield* first(
+    db.selectFrom('conversations').select('workspace_id').where('id', '=', conversationId),
+  )
+  yield* all(
+    db.insertInto('queue').values({
+      run_id: runId,
+      conversation_id: conversationId,
+      tenant_id: tenant,
+      workspace_id: row?.workspace_id ?? null,
+      message_id: messageId,
+      content,
+      state: 'waiting',
+      worker: null,
+      lease_until: null,
+      cancelled_by: null,
+      created_at: timestamp(now),
+      started_at: null,
+    }),
+  )
+  const accepted = { messageId, runId, position }
+  yield* storeAnswer(dialect, { tenant, idempotency, now }, accepted)
+  return { ...accepted, repeated: false }
+}
+
+export function* readQueue(
+  dialect: Dialect,
+  query: { tenant: string; conversationId: ConversationId },
+): Script<Refusable<QueueState>> {
+  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  if (!head) return noConversation
+  const rows = yield* runsOf(dialect, query.conversationId)
+  const active = rows.find((row) => row.state === 'active')
+  return {
+    active: active
+      ? { runId: active.run_id, messageId: active.message_id, startedAt: active.started_at ?? '' }
+      : null,
+    waiting: rows
+      .filter((row) => row.state === 'waiting')
+      .map((row) => ({ runId: row.run_id, messageId: row.message_id, content: row.content })),
+  }
+}
+
+export function* removeQueued(
+  dialect: Dialect,
+  command: { tenant: string; conversationId: ConversationId; runId: RunId },
+): Script<Refusable<{ done: true }>> {
+  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
+  if (!head) return noConversation
+  const removed = yield* all(
+    dialect.db
+      .deleteFrom('queue')
+      .where('run_id', '=', command.runId)
+      .where('conversation_id', '=', command.conversationId)
+      .where('state', '=', 'waiting')
+      .returning('run_id'),
+  )
+  return removed.length > 0 ? { done: true } : noRun
+}
+
+export function* cancelRun(
+  dialect: Dialect,
+  command: CancelCommand & { runId: RunId },
+): Script<Refusable<{ done: true }>> {
+  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
+  if (!head) return noConversation
+  const run = (yield* runsOf(dialect, command.conversationId)).find((row) => row.run_id === command.runId)
+  if (!run) return noRun
+  if (run.state === 'waiting') return yield* removeQueued(dialect, command)
+  yield* markCancelled(dialect, run.run_id, command.by)
+  return { done: true }
+}
+
+export function* stopCurrent(
+  dialect: Dialect,
+  command: CancelCommand,
+): Script<Refusable<{ runId: RunId | null }>> {
+  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
+  if (!head) return noConversation
+  // Of a message that was sent just now and that no worker has seen yet, the person thinks as of one that runs.
+  const [current] = yield* runsOf(dialect, command.conversationId)
+  if (!current) return { runId: null }
+  yield* markCancelled(dialect, current.run_id, command.by)
+  return { runId: current.run_id as RunId }
+}
+
+export function* ask({ db }: Dialect, command: { runId: RunId; toolCallId: string }): Script<{ done: true }> {
+  yield* all(
+    db
+      .insertInto('asks')
+      .values({
+        run_id: command.runId,
+        tool_call_id: command.toolCallId,
+        approved: null,
+        reason: null,
+        answered_by: null,
+      })
+      .onConflict((conflict) => conflict.columns(['run_id', 'tool_call_id']).doNothing()),
+  )
+  return { done: true }
+}
+
+export function* answerAsk(dialect: Dialect, command: AnswerCommand): Script<Refusable<{ done: true }>> {
+  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
+  if (!head) return noConversation
+  const run = (yield* runsOf(dialect, command.conversationId)).find((row) => row.run_id === command.runId)
+  if (!run) return noRun
+  const answered = yield* all(
+    dialect.db
+      .updateTable('asks')
+      .set({ approved: command.approved ? 1 : 0, reason: command.reason, answered_by: command.by })
+      .where('run_id', '=', command.runId)
+      .where('tool_call_id', '=', command.toolCallId)
+      .where('approved', 'is', null)
+      .returning('run_id'),
+  )
+  if (answered.length > 0) return { done: true }
+  return { refused: 'approval_not_pending', why: 'This call does not wait for an answer.' }
+}
+
+export function* wishes({ db }: Dialect, runId: RunId): Script<Wishes> {
+  const run = yield* first(db.selectFrom('queue').select('cancelled_by').where('run_id', '=', runId))
+  const rows = yield* all(
+    db.selectFrom('asks').selectAll().where('run_id', '=', runId).where('approved', 'is not', null),
+  )
+  return {
+    cancelledBy: run?.cancelled_by ?? null,
+    answers: rows.map((row) => ({
+      toolCallId: row.tool_call_id,
+      approved: row.approved === 1,
+      reason: row.reason,
+      by: row.answered_by ?? '',
+    })),
+  }
+}
+
+/** Takes ended runs out, in the transaction that ends them. */
+export function* leaveQueue({ db, isIn, list }: Dialect, runIds: readonly string[]): Script<void> {
+  if (runIds.length === 0) return
+  yield* all(db.deleteFrom('queue').where(isIn('queue.run_id', list(runIds))))
+  yield* all(db.deleteFrom('asks').where(isIn('asks.run_id', list(runIds))))
+}
+
+export function* abandonRun(dialect: Dialect, runId: RunId): Script<{ done: true }> {
+  const row = yield* first(
+    dialect.db.selectFrom('queue').select('conversation_id').where('run_id', '=', runId),
+  )
+  if (row) yield* lockConversations(dialect, [row.conversation_id])
+  yield* all(dialect.db.updateTable('runs').set({ ended: 1 }).where('id', '=', runId))
+  yield* leaveQueue(dialect, [runId])
+  return { done: true }
+}
+
+/** All of a deleted conversation's. */
+export function* clearQueue(dialect: Dialect, conversationId: string): Script<void> {
+  const rows = yield* runsOf(dialect, conversationId)
+  yield* leaveQueue(
+    dialect,
+    rows.map((row) => row.run_id),
+  )
+}
+
+function* runsOf({ db }: Dialect, conversationId: string) {
+  return yield* all(
+    db
+      .selectFrom('queue')
+      .selectAll()
+      .where('conversation_id', '=', conversationId)
+      .orderBy(sql`case state when 'active' then 0 else 1 end`)
+      .orderBy('place'),
+  )
+}
+
+function* markCancelled({ db }: Dialect, runId: string, by: string): Script<void> {
+  yield* all(
+    db
+      .updateTable('queue')
+      .set({ cancelled_by: by })
+      .where('run_id', '=', runId)
+      .where('cancelled_by', 'is', null),
+  )
+}
