@@ -10,16 +10,19 @@ const mayImport: Record<string, readonly string[]> = {
   replay: ['protocol'],
   core: ['protocol'],
   stores: ['core', 'protocol'],
+  agent: ['core', 'protocol'],
+  'demo-model': ['protocol'],
   workers: ['core', 'protocol'],
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],
   cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts'],
   'config.ts': [],
   'data-dir.ts': ['protocol'],
+  'trust.ts': ['config.ts'],
 }
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
-const composers = new Set(['main.ts'])
+const composers = new Set(['main.ts', 'working.ts'])
 const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts', 'existing-store.ts'])
 
 /** What also runs in a browser must not need Node. */

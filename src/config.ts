@@ -1,6 +1,25 @@
+import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { homedir, hostname } from 'node:os'
+import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
+
+const toolPolicy = z.enum(['allow', 'ask', 'deny'])
+
+const mcpServers = z.record(
+  z.string().regex(/^[A-Za-z0-9_-]{1,40}$/),
+  z.union([
+    z.strictObject({
+      command: z.string().min(1),
+      args: z.array(z.string()).optional(),
+      env: z.record(z.string(), z.string()).optional(),
+    }),
+    z.strictObject({
+      url: z.url({ protocol: /^https?$/ }),
+      headers: z.record(z.string(), z.string()).optional(),
+    }),
+  ]),
+)
 
 /**
  * Every setting, once: its flag, its variable, its name in waymark.config.json and its meaning. The flag wins over the
@@ -20,6 +39,7 @@ export const settings = {
     about: 'The address to listen on. Default: 127.0.0.1.',
     must: 'be an address',
     schema: z.string().min(1),
+    inFile: 'trusted',
   },
   port: {
     flag: '--port <number>',
@@ -34,6 +54,7 @@ export const settings = {
     about: 'Host names to answer for besides the loopback ones, separated by commas.',
     must: 'be host names separated by commas',
     schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
+    inFile: 'trusted',
   },
   dataDir: {
     flag: '--data-dir <dir>',
@@ -63,6 +84,88 @@ export const settings = {
     must: 'be an address that begins with http:// or https://',
     schema: z.url({ protocol: /^https?$/ }),
   },
+  model: {
+    flag: '--model <name>',
+    variable: 'WAYMARK_MODEL',
+    about: 'The model. Default: gpt-5.5, or the demo model when there is no key and no base URL.',
+    must: 'be the name of a model',
+    schema: z.string().min(1),
+  },
+  baseUrl: {
+    flag: '--base-url <url>',
+    variable: 'OPENAI_BASE_URL',
+    about:
+      'Where the Responses API is: Ollama, vLLM and LM Studio have one too. Not in the file: the key goes there.',
+    must: 'be an address that begins with http:// or https://',
+    schema: z.url({ protocol: /^https?$/ }),
+    inFile: 'never',
+  },
+  apiKey: {
+    flag: null,
+    variable: 'OPENAI_API_KEY',
+    about: 'The key for it. From the environment only.',
+    must: 'be a key',
+    schema: z.string().min(1),
+    inFile: 'never',
+  },
+  workspaceId: {
+    flag: '--workspace-id <name>',
+    variable: 'WAYMARK_WORKSPACE_ID',
+    about:
+      "Names this working copy among all that share a database. Default: the folder's and the machine's name.",
+    must: 'be letters, digits, dots, - and _',
+    schema: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
+  },
+  tools: {
+    flag: '--tools <policy>',
+    variable: 'WAYMARK_TOOLS',
+    about:
+      'What the agent may do without asking, by tool: run_command=allow,delete_file=deny. In the file an object. ' +
+      'Default: ask for run_command and for tools of MCP servers, allow for all others.',
+    must: 'be tools with allow, ask or deny, such as run_command=allow,delete_file=ask',
+    schema: z.union([z.record(z.string(), toolPolicy), z.string().transform(policiesIn)]),
+    inFile: 'trusted',
+  },
+  mcpServers: {
+    flag: null,
+    variable: 'WAYMARK_MCP_SERVERS',
+    about:
+      'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}.',
+    must: 'be an object of servers, each with a command or a url',
+    schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
+    inFile: 'trusted',
+  },
+  commandEnv: {
+    flag: '--command-env <names>',
+    variable: 'WAYMARK_COMMAND_ENV',
+    about:
+      'Variables that commands may see besides the harmless ones (PATH, HOME, LANG …), separated by commas. ' +
+      'Keys and tokens of Waymark never are.',
+    must: 'be names of variables separated by commas',
+    schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
+    inFile: 'trusted',
+  },
+  maxModelCalls: {
+    flag: '--max-model-calls <number>',
+    variable: 'WAYMARK_MAX_MODEL_CALLS',
+    about: 'How often a run may call the model. Default: 50.',
+    must: 'be a whole number from 1 to 1000',
+    schema: z.coerce.number().int().min(1).max(1000),
+  },
+  maxRuns: {
+    flag: '--max-runs <number>',
+    variable: 'WAYMARK_MAX_RUNS',
+    about: 'How many conversations this process works on at once. Default: 256.',
+    must: 'be a whole number from 1 to 10000',
+    schema: z.coerce.number().int().min(1).max(10_000),
+  },
+  leaseSeconds: {
+    flag: '--lease-seconds <number>',
+    variable: 'WAYMARK_LEASE_SECONDS',
+    about: 'How long a process that shares a database holds a run without a sign of life. Default: 15.',
+    must: 'be a number from 1 to 3600',
+    schema: z.coerce.number().min(1).max(3600),
+  },
   logLevel: {
     flag: '--log-level <level>',
     variable: 'WAYMARK_LOG_LEVEL',
@@ -79,6 +182,8 @@ interface Setting {
   /** What a value that is refused should have been: it must … */
   must: string
   schema: z.ZodType
+  /** The file comes with the project, which may be anybody's: some settings it may not make, some only when trusted. */
+  inFile?: 'never' | 'trusted'
 }
 
 type SettingName = keyof typeof settings
@@ -93,7 +198,22 @@ export interface Config {
   databaseUrl: string | null
   token: string | null
   url: string | null
+  model: string | null
+  baseUrl: string | null
+  apiKey: string | null
+  workspaceId: string
+  tools: Record<string, 'allow' | 'ask' | 'deny'>
+  mcpServers: z.infer<typeof mcpServers>
+  /** All that commands see of our environment. */
+  commandEnvironment: Record<string, string>
+  maxModelCalls: number
+  maxRuns: number
+  leaseSeconds: number
   logLevel: 'silent' | 'error' | 'info' | 'debug'
+  /** Settings in the file that let the agent or the network do more: to be looked at before they count. */
+  untrusted: { settings: string[]; file: string; sha256: string } | null
+  /** Where a person's own choices are kept, apart from any project. */
+  userDir: string
 }
 
 export const CONFIG_FILE = 'waymark.config.json'
@@ -113,8 +233,9 @@ export function readConfig(
   const here = environment.INIT_CWD ?? cwd
   const project = resolve(here, projectIn(flags) ?? variables.project ?? '.')
   assertFolder(project)
+  const file = readFile(project)
   const given: Given = {
-    ...checked(readFile(project), (name) => `${name} in ${CONFIG_FILE}`),
+    ...checked(file.content, (name) => `${name} in ${CONFIG_FILE}`),
     ...checked(variables, (name) => settings[name].variable),
     ...checked(flags, (name) => settings[name].flag?.split(' ')[0] ?? name),
   }
@@ -127,7 +248,19 @@ export function readConfig(
     databaseUrl: given.databaseUrl ?? null,
     token: given.token ?? null,
     url: given.url ?? null,
+    model: given.model ?? null,
+    baseUrl: given.baseUrl ?? null,
+    apiKey: given.apiKey ?? null,
+    workspaceId: given.workspaceId ?? defaultWorkspaceId(project),
+    tools: given.tools ?? {},
+    mcpServers: given.mcpServers ?? {},
+    commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),
+    maxModelCalls: given.maxModelCalls ?? 50,
+    maxRuns: given.maxRuns ?? 256,
+    leaseSeconds: given.leaseSeconds ?? 15,
     logLevel: given.logLevel ?? 'info',
+    untrusted: untrustedIn(file),
+    userDir: join(environment.XDG_CONFIG_HOME || join(environment.HOME || homedir(), '.config'), 'waymark'),
   }
 }
 
@@ -149,8 +282,8 @@ function checked(values: Partial<Record<string, unknown>>, source: (name: Settin
     const name = key as SettingName
     const outcome = settings[name].schema.safeParse(value)
     if (!outcome.success) {
-      // A token is a secret even when it is a bad one.
-      const shown = name === 'token' ? '' : ` (it is ${JSON.stringify(value)})`
+      // A secret is one even when it is a bad one.
+      const shown = name === 'token' || name === 'apiKey' ? '' : ` (it is ${JSON.stringify(value)})`
       throw new ConfigError(`${source(name)} must ${settings[name].must}${shown}`)
     }
     result[name] = outcome.data
@@ -158,20 +291,80 @@ function checked(values: Partial<Record<string, unknown>>, source: (name: Settin
   return result
 }
 
-function readFile(project: string): Record<string, unknown> {
+interface SettingsFile {
+  path: string
+  text: string
+  content: Record<string, unknown>
+}
+
+function readFile(project: string): SettingsFile {
   const path = join(project, CONFIG_FILE)
   let text: string
   try {
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { path, text: '', content: {} }
     throw new ConfigError(`${path} can not be read: ${(error as Error).message}`)
   }
   const content = parseObject(text, path)
   const unknown = Object.keys(content).filter((name) => name === 'project' || !Object.hasOwn(settings, name))
   if (unknown.length > 0)
     throw new ConfigError(`${path} has settings that are not known: ${unknown.join(', ')}`)
-  return content
+  const never = Object.keys(content).find((name) => settingOf(name).inFile === 'never')
+  if (never) {
+    throw new ConfigError(`${path} must not have ${never}: set ${settingOf(never).variable} instead`)
+  }
+  return { path, text, content }
+}
+
+function settingOf(name: string): Setting {
+  return settings[name as SettingName]
+}
+
+function untrustedIn({ path, text, content }: SettingsFile): Config['untrusted'] {
+  const names = Object.keys(content).filter((name) => settingOf(name).inFile === 'trusted')
+  if (names.length === 0) return null
+  return { settings: names, file: path, sha256: createHash('sha256').update(text).digest('hex') }
+}
+
+/** What commands may see of our environment: named one by one, because secrets have any name. */
+const HARMLESS =
+  /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TZ|TMPDIR|TEMP|TMP|EDITOR|PAGER|CI|NODE_ENV|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|PYENV_ROOT|VIRTUAL_ENV|CONDA_PREFIX|NVM_DIR|XDG_[A-Z_]+)$/
+const OURS = /^(WAYMARK_|OPENAI_)/
+
+function commandEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  named: readonly string[],
+): Record<string, string> {
+  const seen: Record<string, string> = {}
+  for (const [name, value] of Object.entries(environment)) {
+    if (value === undefined || OURS.test(name)) continue
+    if (HARMLESS.test(name) || named.includes(name)) seen[name] = value
+  }
+  return seen
+}
+
+function defaultWorkspaceId(project: string): string {
+  const plain = (text: string) => text.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replaceAll(/^-+|-+$/g, '')
+  return [plain(basename(project)) || 'project', plain(hostname().split('.')[0] ?? '') || 'host'].join('.')
+}
+
+function policiesIn(text: string, context: z.RefinementCtx): Record<string, z.infer<typeof toolPolicy>> {
+  const parsed = z
+    .record(z.string().min(1), toolPolicy)
+    .safeParse(Object.fromEntries(text.split(',').map((part) => part.split('=').map((word) => word.trim()))))
+  if (parsed.success) return parsed.data
+  context.addIssue({ code: 'custom', message: 'not a policy' })
+  return z.NEVER
+}
+
+function jsonIn(text: string, context: z.RefinementCtx): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    context.addIssue({ code: 'custom', message: 'not JSON' })
+    return z.NEVER
+  }
 }
 
 function parseObject(text: string, path: string): Record<string, unknown> {

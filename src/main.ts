@@ -1,23 +1,32 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ToolResults } from './agent/tools/conversation.ts'
 import type { Config } from './config.ts'
+import type { AgentStates } from './core/agent-states.ts'
 import { systemClock, timestamp } from './core/clock.ts'
 import type { Ledger } from './core/ledger.ts'
+import type { Queue } from './core/queue.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
 import { announceServer, prepareDataDir, readOrMakeToken, readOrMakeTokenId } from './data-dir.ts'
+import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
+import { createAgentStates } from './stores/agent-states.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
 import type { Engine } from './stores/engine.ts'
 import { createLedger } from './stores/ledger.ts'
+import { createQueue } from './stores/queue.ts'
+import { createQueueNotices } from './stores/queue-notices.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
+import { createToolResults } from './stores/tool-results.ts'
 import { createUpkeep } from './stores/upkeep.ts'
 import { catchUpProjections } from './workers/rebuild.ts'
+import { type ModelNote, startWorking, type Working } from './working.ts'
 
 const DATABASE_FILE = 'waymark.db'
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -28,6 +37,8 @@ export interface RunningServer {
   loginUrl: string
   token: string
   ledger: Ledger
+  /** What answers messages, as people should be told. */
+  model: ModelNote
   close(): Promise<void>
 }
 
@@ -44,8 +55,12 @@ export async function startServer(config: Config): Promise<RunningServer> {
   if (!release) throw new InUse(`${config.dataDir} is in use`)
   let http: HttpServer | null = null
   let store: Store | null = null
+  let working: Working | null = null
+  const log = createLog(config.logLevel)
   const close = async () => {
+    // Streams end first, so that nobody is shown a run that seems to hang.
     await http?.close()
+    await working?.stop()
     await store?.close()
     release()
   }
@@ -55,13 +70,18 @@ export async function startServer(config: Config): Promise<RunningServer> {
     await registerLocalToken(store.tokens, token, config.dataDir)
     await catchUpProjections(store.upkeep)
 
-    const { ledger, tokens } = store
-    const { host, port, logLevel } = config
+    // Whoever held runs of this file is gone: nobody need wait for their leases to end.
+    if (!config.databaseUrl) await store.queue.release('anybody')
+    working = await startWorking(config, store, log)
+
+    const { ledger, tokens, queue } = store
+    const { host, port, workspaceId } = config
     const loginCode = newSecret()
     const { serveHttp } = await loading
     const signIn = { loginCodes: new Set([loginCode]), localToken: token }
-    const address = { host, port, logLevel, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
-    http = await serveHttp({ ledger, tokens, clock: systemClock, ...signIn, ...address })
+    const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
+    const parts = { ledger, queue, tokens, log, workspaceId }
+    http = await serveHttp({ ...parts, clock: systemClock, ...signIn, ...address })
     const url = `http://${hostInUrl(host)}:${http.port}`
     const withdraw = await announceServer(config.dataDir, url)
     return {
@@ -69,6 +89,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       loginUrl: `${url}/login?code=${loginCode}`,
       token,
       ledger,
+      model: working.model,
       async close() {
         await withdraw()
         await close()
@@ -82,11 +103,15 @@ export async function startServer(config: Config): Promise<RunningServer> {
 
 export interface Store {
   ledger: Ledger
+  queue: Queue
+  states: AgentStates
+  results: ToolResults
   tokens: TokenStore
   upkeep: Upkeep
   close(): Promise<void>
 }
 
+export { isTrusted, trust } from './trust.ts'
 export { rebuildProjections } from './workers/rebuild.ts'
 export { verifyLedger } from './workers/verify.ts'
 
@@ -118,9 +143,13 @@ export async function openStore(
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
   const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
-  const ledger = createLedger({ engine, blobs, clock: systemClock, ...options })
+  const queueNotices = createQueueNotices(engine)
+  const ledger = createLedger({ engine, blobs, clock: systemClock, queueNotices, ...options })
   return {
     ledger,
+    queue: createQueue({ engine, clock: systemClock, queueNotices }),
+    states: createAgentStates(engine),
+    results: createToolResults({ engine, blobs }),
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),
     close: () => ledger.close(),

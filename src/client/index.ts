@@ -1,10 +1,15 @@
 import type {
+  AcceptedMessage,
+  AnswerApproval,
   Conversation,
   ConversationList,
   CreateConversation,
   EventsPage,
   MessageList,
   PatchConversation,
+  QueueView,
+  SendMessage,
+  Stopped,
 } from '../protocol/api.ts'
 import type { Transcript } from '../replay/transcript.ts'
 import { type ClientOptions, request } from './request.ts'
@@ -29,6 +34,20 @@ export interface Client {
   deleteConversation(id: string): Promise<void>
   events(id: string, query?: Paging): Promise<EventsPage>
   messages(id: string, query?: Paging): Promise<MessageList>
+  /** Puts a message into the queue. Sent again with the same key, it is accepted once. */
+  sendMessage(
+    id: string,
+    message: SendMessage,
+    options?: { idempotencyKey?: string },
+  ): Promise<AcceptedMessage>
+  queue(id: string): Promise<QueueView>
+  /** Takes a waiting message out of the queue. */
+  removeQueued(id: string, runId: string): Promise<void>
+  cancelRun(id: string, runId: string): Promise<void>
+  /** Stops the current run; answers which, if there is one. The queue goes on. */
+  stop(id: string): Promise<Stopped>
+  /** Answers a tool that asks whether it may run. */
+  answerApproval(id: string, runId: string, answer: AnswerApproval): Promise<void>
   /** Frames as they come, in lots; reconnects by itself. */
   stream(id: string, options?: StreamOptions): AsyncGenerator<StreamItem[]>
   /** The transcript as it grows; reconnects by itself. */
@@ -46,7 +65,7 @@ export function createClient(options: ClientOptions): Client {
       json('/conversations', {
         method: 'POST',
         body,
-        headers: idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey },
+        headers: keyHeader(idempotencyKey),
       }),
     listConversations: (query = {}) => json('/conversations', { query: { ...query } }),
     conversation: (id) => json(one(id)),
@@ -56,7 +75,25 @@ export function createClient(options: ClientOptions): Client {
     },
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),
     messages: (id, query = {}) => json(`${one(id)}/messages`, { query: { ...query } }),
+    sendMessage: (id, message, { idempotencyKey } = {}) =>
+      json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
+    queue: (id) => json(`${one(id)}/queue`),
+    async removeQueued(id, runId) {
+      await request(client, `${one(id)}/queue/${encodeURIComponent(runId)}`, { method: 'DELETE' })
+    },
+    async cancelRun(id, runId) {
+      await request(client, `${one(id)}/runs/${encodeURIComponent(runId)}/cancel`, { method: 'POST' })
+    },
+    stop: (id) => json(`${one(id)}/stop`, { method: 'POST' }),
+    async answerApproval(id, runId, answer) {
+      const path = `${one(id)}/runs/${encodeURIComponent(runId)}/approvals`
+      await request(client, path, { method: 'POST', body: answer })
+    },
     stream: (id, streamOptions) => streamLedger(client, encodeURIComponent(id), streamOptions),
     transcript: (id, streamOptions) => followTranscript(client, encodeURIComponent(id), streamOptions),
   }
+}
+
+function keyHeader(key: string | undefined): Record<string, string> {
+  return key === undefined ? {} : { 'Idempotency-Key': key }
 }

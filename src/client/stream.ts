@@ -1,4 +1,4 @@
-import { cutNoticeSchema, type Problem } from '../protocol/api.ts'
+import { cutNoticeSchema, type Problem, type QueueView } from '../protocol/api.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import { readEventStream } from './event-stream.ts'
 import { type ClientOptions, RequestError, request } from './request.ts'
@@ -10,6 +10,8 @@ export interface StreamOptions {
   follow?: boolean
   signal?: AbortSignal
   onState?: (state: StreamState) => void
+  /** Hears of the queue as it is, first and whenever it has changed. */
+  onQueue?: (queue: QueueView) => void
   /** The first wait before connecting again; it doubles up to 10 s. */
   firstWaitMs?: number
 }
@@ -34,7 +36,7 @@ export async function* streamLedger(
   conversationId: string,
   options: StreamOptions = {},
 ): AsyncGenerator<StreamItem[]> {
-  const { signal, follow = true, onState = () => {} } = options
+  const { signal, follow = true, onState = () => {}, onQueue = () => {} } = options
   let cursor = options.cursor
   let failures = 0
   while (!signal?.aborted) {
@@ -47,7 +49,11 @@ export async function* streamLedger(
       onState('connected')
       for await (const events of readEventStream(response)) {
         const problem = events.findIndex((event) => event.event === 'problem')
-        const items = (problem < 0 ? events : events.slice(0, problem)).flatMap(asItem)
+        const good = problem < 0 ? events : events.slice(0, problem)
+        const items = good.flatMap(asItem)
+        for (const event of good) {
+          if (event.event === 'queue') onQueue(JSON.parse(event.data) as QueueView)
+        }
         failures = 0
         if (items.length > 0) yield items
         cursor = items.at(-1)?.cursor ?? cursor

@@ -10,6 +10,7 @@ import { addPages } from './pages.ts'
 import { answerProblem } from './problem.ts'
 import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
+import { addRunRoutes } from './routes/runs.ts'
 import { addServiceRoutes } from './routes/service.ts'
 
 const description = {
@@ -73,6 +74,7 @@ function createApi(deps: AppDependencies): App {
   api.use('/conversations/*', authenticate(deps), readJsonBody)
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)
+  addRunRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api
 }

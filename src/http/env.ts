@@ -1,6 +1,7 @@
 import type { HttpBindings } from '@hono/node-server'
 import type { Clock } from '../core/clock.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Queue } from '../core/queue.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { HttpMetrics } from './metrics.ts'
 
@@ -16,10 +17,13 @@ export interface Log {
 
 export interface AppDependencies {
   ledger: Ledger
+  queue: Queue
   tokens: TokenStore
   clock: Clock
   log: Log
   metrics: HttpMetrics
+  /** The workspace that new conversations are about, unless they name another. */
+  workspaceId: string
   /** Host names we answer for besides the loopback ones. */
   allowedHosts: readonly string[]
   /** Codes that each open one browser session; a code is forgotten when it is used. */

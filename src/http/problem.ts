@@ -31,6 +31,9 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   internal: 500,
 }
 
+/** By then one of the waiting messages may have been worked on. */
+const RETRY_AFTER_SECONDS = 5
+
 const titles: Partial<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -64,6 +67,7 @@ export function problemOf(error: unknown): Problem {
 
 export function answerProblem(c: Context, error: unknown): Response {
   const problem = problemOf(error)
+  if (problem.code === 'queue_full') c.header('Retry-After', String(RETRY_AFTER_SECONDS))
   if (problem.status === 401) c.header('WWW-Authenticate', 'Bearer')
   return c.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, {
     'Content-Type': 'application/problem+json',

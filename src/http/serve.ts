@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
-import { createLog } from './log.ts'
 import { createMetrics } from './metrics.ts'
 
 /** How long a stopping server waits for answers that are under way. */
@@ -16,16 +15,15 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
-export interface HttpOptions extends Omit<AppDependencies, 'log' | 'metrics' | 'stopping'> {
+export interface HttpOptions extends Omit<AppDependencies, 'metrics' | 'stopping'> {
   host: string
   port: number
-  logLevel: string
 }
 
-export async function serveHttp({ host, port, logLevel, ...deps }: HttpOptions): Promise<HttpServer> {
+export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<HttpServer> {
   const metrics = createMetrics()
   const stopping = new AbortController()
-  const app = createApp({ ...deps, metrics, log: createLog(logLevel), stopping: stopping.signal })
+  const app = createApp({ ...deps, metrics, stopping: stopping.signal })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

@@ -125,6 +125,49 @@ export const messageListSchema = z
   .meta({ id: 'MessageList' })
 export type MessageList = z.infer<typeof messageListSchema>
 
+export const MAX_MESSAGE_CHARACTERS = 1_000_000
+
+export const sendMessageSchema = z
+  .strictObject({
+    content: text(MAX_MESSAGE_CHARACTERS).refine((value) => value.trim() !== '', 'must not be empty'),
+  })
+  .meta({ id: 'SendMessage' })
+export type SendMessage = z.infer<typeof sendMessageSchema>
+
+export const acceptedMessageSchema = z
+  .object({ message_id: z.string(), run_id: z.string(), queue_position: z.int() })
+  .meta({ id: 'AcceptedMessage' })
+export type AcceptedMessage = z.infer<typeof acceptedMessageSchema>
+
+/** Also sent as the SSE event `queue` whenever it changes. */
+export const queueSchema = z
+  .object({
+    active: z.object({ run_id: z.string(), message_id: z.string(), started_at: z.string() }).nullable(),
+    items: z.array(
+      z.object({
+        run_id: z.string(),
+        message_id: z.string(),
+        content: z.string(),
+        position: z.int(),
+      }),
+    ),
+    max_depth: z.int(),
+  })
+  .meta({ id: 'Queue' })
+export type QueueView = z.infer<typeof queueSchema>
+
+export const stoppedSchema = z.object({ run_id: z.string().nullable() }).meta({ id: 'Stopped' })
+export type Stopped = z.infer<typeof stoppedSchema>
+
+export const answerApprovalSchema = z
+  .strictObject({
+    tool_call_id: text(200).min(1),
+    approved: z.boolean(),
+    reason: text(2000).optional(),
+  })
+  .meta({ id: 'AnswerApproval' })
+export type AnswerApproval = z.infer<typeof answerApprovalSchema>
+
 export const problemSchema = z
   .object({
     type: z.string(),

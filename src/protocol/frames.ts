@@ -11,6 +11,8 @@ export const noticeSchema = z.looseObject({
   message: z.string(),
 })
 
+export type Notice = z.infer<typeof noticeSchema>
+
 /** What the ledger writes itself, in this order, before a frame's own fields. */
 const assignedShape = {
   schema: z.literal(FRAME_SCHEMA),
@@ -63,6 +65,8 @@ export const usageSchema = z.looseObject({
   reasoning_output_tokens: count.optional(),
   requests: count.optional(),
 })
+
+export type Usage = z.infer<typeof usageSchema>
 
 export const lifecycleStatuses = [
   'queued',
@@ -147,6 +151,7 @@ export const kindShapes = {
     tool_type: z.string(),
     output: z.unknown(),
     partial: z.boolean().optional(),
+    output_ref: z.string().optional(),
   },
   'tool.approval': {
     ...call,

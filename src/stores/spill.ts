@@ -23,10 +23,15 @@ export function isLarge(draft: DraftText): boolean {
 
 /** Stores a large draft's text, durably, before any row points to it. */
 export async function spill(blobs: BlobStore, draft: DraftText): Promise<DraftText> {
-  const bytes = Buffer.from(draft.text)
-  const blob = createHash('sha256').update(bytes).digest('hex')
-  await blobs.put(blob, await compress(bytes))
-  return { ...draft, blob }
+  return { ...draft, blob: await keepText(blobs, draft.text) }
+}
+
+/** Stores a text under the SHA-256 of its bytes, durably, and returns that. */
+export async function keepText(blobs: BlobStore, text: string): Promise<string> {
+  const bytes = Buffer.from(text)
+  const key = createHash('sha256').update(bytes).digest('hex')
+  await blobs.put(key, await compress(bytes))
+  return key
 }
 
 /** The whole frame of a row that spilled. */

@@ -1,7 +1,5 @@
-import { createHash } from 'node:crypto'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import type { Context } from 'hono'
-import type { ConversationsQuery, Idempotency } from '../../core/ledger.ts'
+import type { ConversationsQuery } from '../../core/ledger.ts'
 import {
   conversationListSchema,
   conversationSchema,
@@ -13,9 +11,8 @@ import { WaymarkError } from '../../protocol/errors.ts'
 import { isId, newId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
+import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
-
-const MAX_KEY_LENGTH = 255
 
 const create = createRoute({
   method: 'post',
@@ -68,20 +65,22 @@ const remove = createRoute({
   responses: { 204: { description: 'Deleted' }, ...problems },
 })
 
-export function addConversationRoutes(app: OpenAPIHono<AppEnv>, { ledger, clock }: AppDependencies): void {
+export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  const { ledger, clock } = deps
+
   app.openapi(create, async (c) => {
-    const { title, workspace_id, ...settings } = c.req.valid('json')
+    const { title, workspace_id = deps.workspaceId, ...settings } = c.req.valid('json')
     const now = clock.now()
     const { conversation, repeated } = await ledger.create({
       tenant: c.get('caller').tenant,
       conversationId: newId('conv', now),
       segmentId: newId('seg', now),
-      workspaceId: workspace_id ?? null,
+      workspaceId: workspace_id,
       settings,
       frame: {
         kind: 'conversation.created',
         ...(title === undefined ? {} : { title }),
-        ...(workspace_id === undefined ? {} : { workspace_id }),
+        workspace_id,
       },
       idempotency: await idempotencyOf(c),
     })
@@ -119,17 +118,6 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, { ledger, clock 
     await ledger.remove(tenant, conversationId(c.req.valid('param').id), tokenId)
     return c.body(null, 204)
   })
-}
-
-/** The key, and what the request asked for: the same key with something else is a mistake of the client's. */
-async function idempotencyOf(c: Context): Promise<Idempotency | undefined> {
-  const key = c.req.header('idempotency-key')
-  if (key === undefined) return undefined
-  if (key === '' || key.length > MAX_KEY_LENGTH) {
-    throw new WaymarkError('invalid_request', `An Idempotency-Key has 1 to ${MAX_KEY_LENGTH} characters.`)
-  }
-  const request = `${c.req.method} ${c.req.path}\n${await c.req.text()}`
-  return { key, fingerprint: createHash('sha256').update(request).digest('hex') }
 }
 
 type ListPlace = NonNullable<ConversationsQuery['after']>

@@ -14,6 +14,7 @@ import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 import { problemOf } from '../problem.ts'
+import { queueView } from '../queue-view.ts'
 import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
 
 // Small enough that a reader's memory stays flat, large enough that a long replay is one read in ten milliseconds.
@@ -93,6 +94,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     if (out.signal.aborted) ended.abort()
     out.signal.addEventListener('abort', () => ended.abort())
     deps.metrics.openStreams.inc()
+    const stopNotices = follow === 'true' ? sendQueueNotices(out, deps, query) : () => {}
     void sendPages(out, first, pages, follow === 'true')
       .catch(async (error: unknown) => {
         deps.log.error({ err: error, conversation: query.conversationId }, 'a stream broke off')
@@ -100,6 +102,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
       })
       .finally(() => {
         deps.metrics.openStreams.dec()
+        stopNotices()
         ended.abort()
         out.end()
       })
@@ -115,6 +118,36 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
       limit,
     })
     return c.json({ items, next_cursor: next ? formatCursor(next) : null }, 200)
+  })
+}
+
+/** The queue as it is, and again whenever it has changed: it is not history, so it has no id. */
+function sendQueueNotices(out: EventStream, deps: AppDependencies, query: PageQuery): () => void {
+  const { tenant, conversationId: id } = query
+  let sent = ''
+  let isReading = false
+  let readAgain = false
+  async function send(): Promise<void> {
+    readAgain = true
+    if (isReading) return
+    isReading = true
+    try {
+      while (readAgain && !out.signal.aborted) {
+        readAgain = false
+        const event = namedEvent('queue', queueView(await deps.queue.read(tenant, id)))
+        if (event !== sent) await out.write(event)
+        sent = event
+      }
+    } catch (error) {
+      // The frames tell the same story; they go on.
+      deps.log.error({ err: error, conversation: id }, 'the queue could not be shown')
+    } finally {
+      isReading = false
+    }
+  }
+  void send()
+  return deps.queue.onChange((changed) => {
+    if (changed === id || changed === null) void send()
   })
 }
 

@@ -1,0 +1,140 @@
+import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint'
+import type { ResponseInputItem } from 'openai/resources/responses/responses'
+import type { Usage } from '../protocol/frames.ts'
+import type { FunctionCall, ModelResult } from './provider/stream-frames.ts'
+
+/**
+ * The agent's graph, with what it remembers between two steps:
+ *
+ *   assemble ──► model ⇄ tools
+ *                  └──► end
+ */
+export interface GraphState {
+  /** Everything the model is told, oldest first. Kept as what each step added, so that a long history costs no more. */
+  items: ResponseInputItem[]
+  /** Calls of the last response that have no outcome yet. */
+  pending: FunctionCall[]
+  /** Of this run. */
+  modelCalls: number
+  usage: Usage
+  status: 'completed' | 'incomplete'
+  reason: string | null
+}
+
+export interface GraphSteps {
+  /** What is new for the model in this run. */
+  assemble(): Promise<ResponseInputItem[]>
+  callModel(items: ResponseInputItem[]): Promise<ModelResult>
+  runTools(
+    pending: readonly FunctionCall[],
+    items: readonly ResponseInputItem[],
+  ): Promise<ResponseInputItem[]>
+}
+
+export interface GraphOptions {
+  steps: GraphSteps
+  saver: BaseCheckpointSaver
+  threadId: string
+  maxModelCalls: number
+  signal: AbortSignal
+}
+
+/** A full copy of the items is stored once in so many steps that add to them; the others store what they added. */
+const SNAPSHOT_EVERY = 40
+
+/** Runs the graph to its end, from the thread's last state if it has one. */
+export async function runGraph(options: GraphOptions): Promise<GraphState & { stateId: string }> {
+  const { steps, saver, threadId, maxModelCalls, signal } = options
+  const graph = await compile(steps, saver, maxModelCalls)
+  const config = { configurable: { thread_id: threadId } }
+  const isBegun = await hasOwnState(saver, threadId)
+  const input = isBegun
+    ? null
+    : { modelCalls: 0, pending: [], usage: noUsage(), status: 'completed', reason: null }
+  // Each step's state is stored before the next step begins: what has had an effect is never forgotten (R4).
+  await graph.invoke(input as never, {
+    ...config,
+    signal,
+    durability: 'sync',
+    recursionLimit: maxModelCalls * 2 + 10,
+  })
+  const last = await graph.getState(config)
+  return { ...(last.values as GraphState), stateId: String(last.config.configurable?.checkpoint_id) }
+}
+
+/** Loaded when it is first needed: it takes half a second. */
+async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCalls: number) {
+  const { StateGraph, StateSchema, DeltaValue, START, END } = await import('@langchain/langgraph')
+  const z = await import('zod')
+  const schema = new StateSchema({
+    items: new DeltaValue(z.custom<ResponseInputItem[]>().default([]), {
+      reducer: (items: ResponseInputItem[], added: ResponseInputItem[][]) => items.concat(...added),
+      snapshotFrequency: SNAPSHOT_EVERY,
+    }),
+    pending: z.custom<FunctionCall[]>(),
+    modelCalls: z.number(),
+    usage: z.custom<Usage>(),
+    status: z.custom<GraphState['status']>(),
+    reason: z.custom<string | null>(),
+  })
+  return new StateGraph(schema)
+    .addNode('assemble', async () => ({ items: await steps.assemble() }))
+    .addNode('model', async (state) => {
+      const result = await steps.callModel(state.items)
+      return {
+        items: result.output as ResponseInputItem[],
+        pending: result.calls,
+        modelCalls: state.modelCalls + 1,
+        usage: addUsage(state.usage, result.usage),
+        status: result.status,
+        reason: result.reason,
+      }
+    })
+    .addNode('tools', async (state) => {
+      const outcomes = await steps.runTools(state.pending, state.items)
+      const isLimit = state.modelCalls >= maxModelCalls
+      return {
+        items: outcomes,
+        pending: [],
+        ...(isLimit
+          ? { status: 'incomplete' as const, reason: `the limit of ${maxModelCalls} model calls is reached` }
+          : {}),
+      }
+    })
+    .addEdge(START, 'assemble')
+    .addEdge('assemble', 'model')
+    .addConditionalEdges('model', (state) => (state.pending.length > 0 ? 'tools' : END), ['tools', END])
+    .addConditionalEdges('tools', (state) => (state.modelCalls >= maxModelCalls ? END : 'model'), [
+      'model',
+      END,
+    ])
+    .compile({ checkpointer: saver })
+}
+
+/** A thread that only inherits has not begun. */
+async function hasOwnState(saver: BaseCheckpointSaver, threadId: string): Promise<boolean> {
+  for await (const _ of saver.list({ configurable: { thread_id: threadId } }, { limit: 1 })) return true
+  return false
+}
+
+function noUsage(): Usage {
+  return {
+    input_tokens: 0,
+    output_tokens: 0,
+    total_tokens: 0,
+    cached_input_tokens: 0,
+    reasoning_output_tokens: 0,
+    requests: 0,
+  }
+}
+
+function addUsage(before: Usage, added: ModelResult['usage']): Usage {
+  return {
+    input_tokens: before.input_tokens + added.input,
+    output_tokens: before.output_tokens + added.output,
+    total_tokens: before.total_tokens + added.total,
+    cached_input_tokens: (before.cached_input_tokens ?? 0) + added.cached,
+    reasoning_output_tokens: (before.reasoning_output_tokens ?? 0) + added.reasoning,
+    requests: (before.requests ?? 0) + 1,
+  }
+}

@@ -1,0 +1,170 @@
+import type OpenAI from 'openai'
+import type { ResponseCreateParamsStreaming, ResponseStreamEvent } from 'openai/resources/responses/responses'
+import { ModelFailure } from '../../core/agent.ts'
+import { closeItems, type RunRecord } from '../../core/run-record.ts'
+import type { RunWriter } from '../../core/run-writer.ts'
+import { newId } from '../../protocol/ids.ts'
+import { createFrameMapper, failureOf, type ModelResult } from './stream-frames.ts'
+
+export interface ProviderOptions {
+  baseUrl: string | null
+  apiKey: string | null
+  /** How often a request is made at most, when it fails for a reason that may pass. */
+  attempts?: number
+  firstWaitMs?: number
+}
+
+export type ModelRequest = Omit<ResponseCreateParamsStreaming, 'stream'>
+
+export interface ModelCall {
+  request: ModelRequest
+  writer: RunWriter
+  record: RunRecord
+  signal: AbortSignal
+}
+
+/** A model behind the Responses API. */
+export interface Provider {
+  /** Streams one response into frames. Failures that may pass are tried again, visibly, a few times (R5). */
+  respond(call: ModelCall): Promise<ModelResult>
+}
+
+const ATTEMPTS = 4
+const FIRST_WAIT_MS = 500
+const LONGEST_WAIT_MS = 20_000
+
+export function createProvider(options: ProviderOptions): Provider {
+  const { attempts = ATTEMPTS, firstWaitMs = FIRST_WAIT_MS } = options
+  let client: Promise<OpenAI> | null = null
+
+  return {
+    async respond({ request, writer, record, signal }) {
+      for (let attempt = 1; ; attempt++) {
+        signal.throwIfAborted()
+        try {
+          client ??= openClient(options)
+          return await stream(await client, request, writer, signal)
+        } catch (error) {
+          signal.throwIfAborted()
+          const failure = asModelFailure(error)
+          if (!failure) throw error
+          if (!failure.isRetryable || attempt >= attempts) throw failure
+          const wait = waitBefore(attempt, firstWaitMs, error)
+          writer.write(...closeItems(record), {
+            kind: 'lifecycle',
+            status: 'in_progress',
+            reason: `${failure.message} Trying again in ${seconds(wait)} (${attempt + 1} of ${attempts}).`,
+          })
+          await pause(wait, signal)
+        }
+      }
+    },
+  }
+}
+
+async function stream(
+  client: OpenAI,
+  request: ModelRequest,
+  writer: RunWriter,
+  signal: AbortSignal,
+): Promise<ModelResult> {
+  const mapper = createFrameMapper({
+    emit: (frame) => writer.write(frame),
+    newResponseId: () => newId('resp'),
+  })
+  const events: AsyncIterable<ResponseStreamEvent> = await client.responses.create(
+    { ...request, stream: true },
+    { signal },
+  )
+  for await (const event of events) {
+    mapper.take(event)
+    const room = writer.room()
+    if (room) await room
+  }
+  // An aborted stream ends as if it were over.
+  signal.throwIfAborted()
+  return mapper.finish()
+}
+
+/** Loaded when it is first needed: it takes a tenth of a second. */
+async function openClient({ baseUrl, apiKey }: ProviderOptions): Promise<OpenAI> {
+  const { default: Client } = await import('openai')
+  return new Client({
+    // A local server wants none, but the SDK does.
+    apiKey: apiKey ?? 'none',
+    ...(baseUrl === null ? {} : { baseURL: baseUrl }),
+    // Trying again is ours to do, where people can see it.
+    maxRetries: 0,
+  })
+}
+
+interface ApiError extends Error {
+  status?: number | undefined
+  code?: string | null | undefined
+  headers?: Headers | undefined
+  error?: { message?: string } | undefined
+}
+
+const PASSING_STATUSES = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529])
+/** A quota does not come back in a few seconds. */
+const LASTING_CODES = new Set(['insufficient_quota', 'billing_hard_limit_reached'])
+
+/** Null when the error is not the provider's. */
+function asModelFailure(error: unknown): ModelFailure | null {
+  if (error instanceof ModelFailure) return error
+  if (!(error instanceof Error) || !isApiError(error)) return null
+  const { status, code } = error
+  if (status === undefined && code) return failureOf(code, said(error))
+  if (status === undefined) {
+    const cause = error.cause instanceof Error ? ` (${error.cause.message})` : ''
+    return new ModelFailure('connection_failed', `The model can not be reached${cause}.`, {
+      isRetryable: true,
+      cause: error,
+    })
+  }
+  return new ModelFailure(code ?? `http_${status}`, `The model answered ${status}: ${said(error)}`, {
+    isRetryable: PASSING_STATUSES.has(status) && !LASTING_CODES.has(code ?? ''),
+    cause: error,
+  })
+}
+
+/** The SDK is loaded late, so its errors are known by their shape. */
+function isApiError(error: Error): error is ApiError {
+  return 'status' in error || error.constructor.name.startsWith('API') || isConnectionError(error)
+}
+
+/** A body that breaks off in the middle comes as the platform's own error. */
+function isConnectionError(error: Error): boolean {
+  const { code } = (error.cause ?? {}) as { code?: string }
+  return error.message === 'terminated' || /^(UND_ERR|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND)/.test(code ?? '')
+}
+
+function said(error: ApiError): string {
+  const text = error.error?.message ?? error.message
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}
+
+/** Doubling, with chance in it; the provider's own word counts more. */
+function waitBefore(attempt: number, firstMs: number, error: unknown): number {
+  const asked = Number((error as ApiError).headers?.get?.('retry-after')) * 1000
+  const wait = asked > 0 ? asked : firstMs * 2 ** (attempt - 1) * (0.75 + Math.random() / 2)
+  return Math.min(wait, LONGEST_WAIT_MS)
+}
+
+function seconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(1)} s`
+}
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    }, milliseconds)
+    function stop(): void {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', stop, { once: true })
+  })
+}

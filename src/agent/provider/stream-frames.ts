@@ -1,0 +1,371 @@
+import type { ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses'
+import { ModelFailure } from '../../core/agent.ts'
+import type { FrameDraft } from '../../protocol/frames.ts'
+import {
+  beginItem,
+  endItem,
+  itemFields,
+  type OpenItem,
+  sendChunks,
+  toolStatus,
+  toolTypeOf,
+} from './stream-items.ts'
+
+/** What one stream of the provider's came to. */
+export interface ModelResult {
+  /** The items it put out, as the provider wants them back. */
+  output: ResponseOutputItem[]
+  /** Calls of functions, with the place of their items. */
+  calls: FunctionCall[]
+  status: 'completed' | 'incomplete'
+  reason: string | null
+  usage: { input: number; output: number; total: number; cached: number; reasoning: number }
+  providerIds: string[]
+}
+
+export interface FunctionCall {
+  toolType: 'function' | 'custom_tool'
+  callId: string
+  name: string
+  arguments: string
+  responseId: string
+  outputIndex: number
+  itemId: string
+}
+
+export interface FrameMapper {
+  take(event: ResponseStreamEvent): void
+  /** To be called when the stream has ended. Throws a ModelFailure when it did not end well. */
+  finish(): ModelResult
+}
+
+export interface MapperOptions {
+  emit(frame: FrameDraft): void
+  newResponseId(): string
+}
+
+/** The state of one stream, which the handlers below share. */
+export interface Mapping {
+  emit(frame: FrameDraft): void
+  responseId: string
+  items: Map<number, OpenItem>
+  result: ModelResult
+  failure: ModelFailure | null
+  isEnded: boolean
+}
+
+/** Turns the provider's events into frames. Items are anchored by `output_index`; their ids are aliases (L6). */
+export function createFrameMapper({ emit, newResponseId }: MapperOptions): FrameMapper {
+  const mapping: Mapping = {
+    emit,
+    responseId: newResponseId(),
+    items: new Map(),
+    result: {
+      output: [],
+      calls: [],
+      status: 'completed',
+      reason: null,
+      usage: { input: 0, output: 0, total: 0, cached: 0, reasoning: 0 },
+      providerIds: [],
+    },
+    failure: null,
+    isEnded: false,
+  }
+  let hasBegun = false
+
+  return {
+    take(event) {
+      if (event.type === 'response.created') {
+        // Some servers send one response behind the other in one stream.
+        if (hasBegun) mapping.responseId = newResponseId()
+        hasBegun = true
+        mapping.isEnded = false
+        mapping.items = new Map()
+      }
+      // Events that this version does not know are passed over (L10).
+      const handler = Object.hasOwn(handlers, event.type) ? handlers[event.type] : PASSED_OVER
+      if (handler !== PASSED_OVER) (handler as (m: Mapping, e: ResponseStreamEvent) => void)(mapping, event)
+    },
+    finish() {
+      if (mapping.failure) throw mapping.failure
+      if (!mapping.isEnded) {
+        throw new ModelFailure('stream_broken', 'The model stopped in the middle of its answer.', {
+          isRetryable: true,
+        })
+      }
+      return mapping.result
+    },
+  }
+}
+
+const PASSED_OVER = null
+
+type Event<T extends ResponseStreamEvent['type']> = Extract<ResponseStreamEvent, { type: T }>
+type Handler<T extends ResponseStreamEvent['type']> = (mapping: Mapping, event: Event<T>) => void
+
+/** Every event that the SDK knows, mapped or knowingly passed over: a new one does not compile. */
+const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED_OVER } = {
+  'response.created': (mapping, { response }) => {
+    mapping.result.providerIds.push(response.id)
+  },
+  'response.completed': (mapping, { response }) => endResponse(mapping, response),
+  'response.incomplete': (mapping, { response }) => {
+    mapping.result.status = 'incomplete'
+    mapping.result.reason = response.incomplete_details?.reason ?? 'incomplete'
+    endResponse(mapping, response)
+  },
+  'response.failed': (mapping, { response }) => {
+    const { code, message } = response.error ?? { code: 'failed', message: 'The model failed.' }
+    mapping.failure ??= failureOf(code, message)
+  },
+  error: (mapping, event) => {
+    // Some send it flat, as the SDK says, some with the fields one level down.
+    const inner = (event as { error?: { code?: string; message?: string } }).error
+    mapping.failure ??= failureOf(event.code ?? inner?.code ?? 'error', event.message ?? inner?.message ?? '')
+  },
+  // These say nothing that the events around them do not say.
+  'response.in_progress': PASSED_OVER,
+  'response.queued': PASSED_OVER,
+  'response.content_part.added': PASSED_OVER,
+  'response.content_part.done': PASSED_OVER,
+  'response.output_text.done': PASSED_OVER,
+  'response.reasoning_summary_text.done': PASSED_OVER,
+  'response.reasoning_text.done': PASSED_OVER,
+  'response.shell_call_command.done': PASSED_OVER,
+  'response.shell_call_output_content.done': PASSED_OVER,
+  'response.function_call_arguments.done': PASSED_OVER,
+  'response.custom_tool_call_input.done': PASSED_OVER,
+  'response.mcp_call_arguments.done': PASSED_OVER,
+  'response.compaction.compacting': PASSED_OVER,
+  'response.mcp_list_tools.in_progress': PASSED_OVER,
+  'response.mcp_list_tools.completed': PASSED_OVER,
+  'response.mcp_list_tools.failed': PASSED_OVER,
+  // Sound is never asked for.
+  'response.audio.delta': PASSED_OVER,
+  'response.audio.done': PASSED_OVER,
+  'response.audio.transcript.delta': PASSED_OVER,
+  'response.audio.transcript.done': PASSED_OVER,
+
+  'response.output_item.added': (mapping, { output_index, item, sequence_number }) => {
+    beginItem(mapping, output_index, item, sequence_number)
+  },
+  'response.output_item.done': (mapping, { output_index, item, sequence_number }) => {
+    endItem(mapping, output_index, item, sequence_number)
+  },
+  'response.output_text.delta': (mapping, event) => {
+    const item = itemAt(mapping, event, 'message')
+    item.text.set(event.content_index, (item.text.get(event.content_index) ?? '') + event.delta)
+    const { content_index, delta } = event
+    mapping.emit({ kind: 'message.delta', ...itemFields(mapping, item, event), content_index, delta })
+  },
+  'response.output_text.annotation.added': (mapping, event) => {
+    if (event.annotation === null) return
+    const item = itemAt(mapping, event, 'message')
+    item.citations.set(event.content_index, (item.citations.get(event.content_index) ?? 0) + 1)
+    const { content_index, annotation } = event
+    mapping.emit({
+      kind: 'message.citation',
+      ...itemFields(mapping, item, event),
+      content_index,
+      citation: { ...annotation },
+    })
+  },
+  'response.refusal.delta': (mapping, event) => {
+    const item = itemAt(mapping, event, 'message')
+    const { content_index, delta } = event
+    mapping.emit({ kind: 'refusal.delta', ...itemFields(mapping, item, event), content_index, delta })
+  },
+  'response.refusal.done': (mapping, event) => {
+    const item = itemAt(mapping, event, 'message')
+    const { content_index, refusal } = event
+    item.refusals.add(content_index)
+    mapping.emit({
+      kind: 'refusal.done',
+      ...itemFields(mapping, item, event),
+      content_index,
+      refusal_text: refusal,
+    })
+  },
+
+  'response.reasoning_summary_part.added': (mapping, event) => {
+    const item = itemAt(mapping, event, 'reasoning')
+    const { summary_index, part } = event
+    mapping.emit({
+      kind: 'reasoning_summary.part.added',
+      ...itemFields(mapping, item, event),
+      summary_index,
+      text: part.text,
+    })
+  },
+  'response.reasoning_summary_text.delta': (mapping, event) => {
+    const { summary_index, delta } = event
+    const item = itemAt(mapping, event, 'reasoning')
+    item.summaries.add(summary_index)
+    mapping.emit({
+      kind: 'reasoning_summary.delta',
+      ...itemFields(mapping, item, event),
+      summary_index,
+      delta,
+    })
+  },
+  'response.reasoning_summary_part.done': (mapping, event) => {
+    const { summary_index, part } = event
+    const item = itemAt(mapping, event, 'reasoning')
+    item.summaries.add(summary_index)
+    mapping.emit({
+      kind: 'reasoning_summary.part.done',
+      ...itemFields(mapping, item, event),
+      summary_index,
+      text: part.text,
+    })
+  },
+  // Open models show their reasoning itself; it is folded away like a summary.
+  'response.reasoning_text.delta': (mapping, event) => {
+    const { content_index, delta } = event
+    const item = itemAt(mapping, event, 'reasoning')
+    mapping.emit({
+      kind: 'reasoning_summary.delta',
+      ...itemFields(mapping, item, event),
+      summary_index: content_index,
+      delta,
+    })
+  },
+
+  'response.function_call_arguments.delta': (mapping, event) => {
+    sendArguments(mapping, itemAt(mapping, event, 'function_call'), event, event.delta)
+  },
+  'response.custom_tool_call_input.delta': (mapping, event) => {
+    sendArguments(mapping, itemAt(mapping, event, 'custom_tool_call'), event, event.delta)
+  },
+  'response.mcp_call_arguments.delta': (mapping, event) => {
+    sendArguments(mapping, itemAt(mapping, event, 'mcp_call'), event, event.delta)
+  },
+  'response.shell_call_command.added': (mapping, event) => {
+    const text = (event.command_index > 0 ? '\n' : '') + event.command
+    if (text) sendArguments(mapping, itemAt(mapping, event, 'shell_call'), event, text)
+  },
+  'response.shell_call_command.delta': (mapping, event) => {
+    sendArguments(mapping, itemAt(mapping, event, 'shell_call'), event, event.delta)
+  },
+  'response.shell_call_output_content.delta': (mapping, event) => {
+    const item = itemAt(mapping, event, 'shell_call_output')
+    const { stdout = '', stderr = '' } = event.delta as { stdout?: string; stderr?: string }
+    mapping.emit({
+      kind: 'tool.output',
+      ...itemFields(mapping, item, event),
+      tool_call_id: item.callId,
+      tool_type: 'shell',
+      output: stdout + stderr,
+      partial: true,
+    })
+  },
+
+  'response.code_interpreter_call_code.delta': (mapping, event) => {
+    const item = itemAt(mapping, event, 'code_interpreter_call')
+    const { delta } = event
+    mapping.emit({
+      kind: 'tool.code.delta',
+      ...itemFields(mapping, item, event),
+      tool_call_id: item.callId,
+      delta,
+    })
+  },
+  'response.code_interpreter_call_code.done': (mapping, event) => {
+    const item = itemAt(mapping, event, 'code_interpreter_call')
+    item.hasCode = true
+    const { code } = event
+    mapping.emit({
+      kind: 'tool.code.done',
+      ...itemFields(mapping, item, event),
+      tool_call_id: item.callId,
+      code,
+    })
+  },
+  'response.code_interpreter_call.in_progress': statusOf('code_interpreter_call', 'in_progress'),
+  'response.code_interpreter_call.interpreting': statusOf('code_interpreter_call', 'interpreting'),
+  'response.code_interpreter_call.completed': statusOf('code_interpreter_call', 'completed'),
+  'response.file_search_call.in_progress': statusOf('file_search_call', 'in_progress'),
+  'response.file_search_call.searching': statusOf('file_search_call', 'searching'),
+  'response.file_search_call.completed': statusOf('file_search_call', 'completed'),
+  'response.web_search_call.in_progress': statusOf('web_search_call', 'in_progress'),
+  'response.web_search_call.searching': statusOf('web_search_call', 'searching'),
+  'response.web_search_call.completed': statusOf('web_search_call', 'completed'),
+  'response.image_generation_call.in_progress': statusOf('image_generation_call', 'in_progress'),
+  'response.image_generation_call.generating': statusOf('image_generation_call', 'generating'),
+  'response.image_generation_call.completed': statusOf('image_generation_call', 'completed'),
+  'response.image_generation_call.partial_image': (mapping, event) => {
+    const item = itemAt(mapping, event, 'image_generation_call')
+    const part = { field: 'partial_image', partIndex: event.partial_image_index }
+    toolStatus(mapping, item, 'partial_image', event.sequence_number)
+    sendChunks(mapping, item, part, event.partial_image_b64)
+  },
+  'response.mcp_call.in_progress': statusOf('mcp_call', 'in_progress'),
+  'response.mcp_call.completed': statusOf('mcp_call', 'completed'),
+  'response.mcp_call.failed': statusOf('mcp_call', 'failed'),
+}
+
+function statusOf(itemType: string, status: string) {
+  return (
+    mapping: Mapping,
+    event: { output_index: number; item_id: string; sequence_number: number },
+  ): void => {
+    toolStatus(mapping, itemAt(mapping, event, itemType), status, event.sequence_number)
+  }
+}
+
+function sendArguments(
+  mapping: Mapping,
+  item: OpenItem,
+  event: { sequence_number?: number },
+  piece: string,
+): void {
+  const delta = item.arguments.next(piece)
+  if (delta === '') return
+  mapping.emit({
+    kind: 'tool.arguments.delta',
+    ...itemFields(mapping, item, event),
+    tool_call_id: item.callId,
+    tool_type: toolTypeOf(item.type),
+    tool_name: item.name,
+    delta,
+  })
+}
+
+/** The item at the event's place; one that was never announced is announced now. */
+function itemAt(
+  mapping: Mapping,
+  event: { output_index: number; item_id?: string; sequence_number?: number },
+  type: string,
+): OpenItem {
+  const known = mapping.items.get(event.output_index)
+  if (known) return known
+  const unannounced = { type, id: event.item_id ?? `item_${event.output_index}` }
+  return beginItem(mapping, event.output_index, unannounced, event.sequence_number)
+}
+
+function endResponse(mapping: Mapping, response: Event<'response.completed'>['response']): void {
+  for (const [index, item] of mapping.items) {
+    if (!item.isDone) endItem(mapping, index, response.output?.[index] ?? item.raw, undefined)
+  }
+  mapping.isEnded = true
+  const { usage } = response
+  if (!usage) return
+  const total = mapping.result.usage
+  total.input += usage.input_tokens ?? 0
+  total.output += usage.output_tokens ?? 0
+  total.total += usage.total_tokens ?? (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
+  total.cached += usage.input_tokens_details?.cached_tokens ?? 0
+  total.reasoning += usage.output_tokens_details?.reasoning_tokens ?? 0
+}
+
+const PASSING_CODES = new Set([
+  'server_error',
+  'rate_limit_exceeded',
+  'overloaded',
+  'timeout',
+  'internal_error',
+])
+
+export function failureOf(code: string, message: string): ModelFailure {
+  return new ModelFailure(code, message || 'The model failed.', { isRetryable: PASSING_CODES.has(code) })
+}

@@ -1,0 +1,402 @@
+import type { ResponseOutputItem } from 'openai/resources/responses/responses'
+import {
+  cutText,
+  limitStrings,
+  MAX_ARGUMENT_STRING,
+  MAX_ARGUMENTS_TEXT,
+  MAX_OUTPUT_STRING,
+  truncatedNotice,
+} from '../../core/limits.ts'
+import { createTextRedactor, redact } from '../../core/redact.ts'
+import type { FrameDraft, Notice } from '../../protocol/frames.ts'
+import type { Mapping } from './stream-frames.ts'
+
+/** An item as its provider sends it; most fields depend on the type, and some types are new to us. */
+export type RawItem = { type: string; id?: string } & Record<string, unknown>
+
+/** What is known of an item while it streams. */
+export interface OpenItem {
+  outputIndex: number
+  itemId: string
+  type: string
+  /** The provider's call id; of tools that the provider runs itself, which have none, the item's id. */
+  callId: string
+  name: string
+  raw: RawItem
+  arguments: ArgumentsText
+  hasCode: boolean
+  /** What has been sent so far, so that the end can bring what is missing. */
+  text: Map<number, string>
+  citations: Map<number, number>
+  refusals: Set<number>
+  summaries: Set<number>
+  isDone: boolean
+}
+
+const CHUNK_CHARACTERS = 131_072
+const MAX_RESULTS = 10
+const MAX_RESULT_TEXT = 2000
+/** Tools that run where the model runs. */
+const HOSTED = new Set([
+  'web_search_call',
+  'file_search_call',
+  'code_interpreter_call',
+  'image_generation_call',
+  'mcp_call',
+  'shell_call',
+  'local_shell_call',
+  'apply_patch_call',
+  'computer_call',
+])
+/** Of those, the ones whose beginning no event tells. */
+const SILENT = new Set(['shell_call', 'local_shell_call', 'apply_patch_call', 'computer_call'])
+
+export function beginItem(
+  mapping: Mapping,
+  outputIndex: number,
+  announced: ResponseOutputItem | RawItem,
+  sequence: number | undefined,
+): OpenItem {
+  const raw = announced as RawItem
+  const itemId = raw.id ?? `item_${outputIndex}`
+  const item: OpenItem = {
+    outputIndex,
+    itemId,
+    type: raw.type,
+    callId: text(raw.call_id) || itemId,
+    name: nameOf(raw),
+    raw,
+    arguments: createArgumentsText(raw.type),
+    hasCode: false,
+    text: new Map(),
+    citations: new Map(),
+    refusals: new Set(),
+    summaries: new Set(),
+    isDone: false,
+  }
+  mapping.items.set(outputIndex, item)
+  // The outcome of a call is part of the call's own card.
+  if (isOutcome(raw)) return item
+  mapping.emit({ kind: 'output_item.added', ...itemFrame(mapping, item, raw, sequence) })
+  if (SILENT.has(raw.type)) toolStatus(mapping, item, 'in_progress', sequence)
+  return item
+}
+
+export function endItem(
+  mapping: Mapping,
+  outputIndex: number,
+  ended: ResponseOutputItem | RawItem,
+  sequence: number | undefined,
+): void {
+  const raw = ended as RawItem
+  const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, raw, sequence)
+  if (item.isDone) return
+  item.isDone = true
+  item.raw = raw
+  if (text(raw.call_id)) item.callId = text(raw.call_id)
+  if (nameOf(raw)) item.name = nameOf(raw)
+  mapping.result.output.push(raw as unknown as ResponseOutputItem)
+  if (isOutcome(raw)) return sendOutput(mapping, item, raw.output, sequence)
+  endContent(mapping, item, raw, sequence)
+  if (raw.type === 'function_call' || raw.type === 'custom_tool_call') noteCall(mapping, item, raw)
+  mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
+}
+
+function noteCall(mapping: Mapping, item: OpenItem, raw: RawItem): void {
+  mapping.result.calls.push({
+    toolType: raw.type === 'custom_tool_call' ? 'custom_tool' : 'function',
+    callId: item.callId,
+    name: item.name,
+    arguments: text(raw.type === 'custom_tool_call' ? raw.input : raw.arguments),
+    responseId: mapping.responseId,
+    outputIndex: item.outputIndex,
+    itemId: item.itemId,
+  })
+}
+
+/** Brings what no event before has brought. */
+function endContent(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
+  if (raw.type === 'message') return endMessage(mapping, item, raw, sequence)
+  if (raw.type === 'reasoning') return endReasoning(mapping, item, raw, sequence)
+  const written = argumentsOf(raw)
+  if (written !== null) {
+    mapping.emit({
+      kind: 'tool.arguments.done',
+      ...itemFields(mapping, item, { sequence_number: sequence }),
+      tool_call_id: item.callId,
+      tool_type: toolTypeOf(item.type),
+      tool_name: item.name,
+      ...shownArguments(written, item.type),
+    })
+  }
+  if (raw.type === 'mcp_approval_request') {
+    return toolStatus(mapping, item, 'awaiting_approval', sequence)
+  }
+  if (!HOSTED.has(raw.type)) return
+  if (raw.type === 'code_interpreter_call' && !item.hasCode && typeof raw.code === 'string') {
+    mapping.emit({
+      kind: 'tool.code.done',
+      ...itemFields(mapping, item, { sequence_number: sequence }),
+      tool_call_id: item.callId,
+      code: raw.code,
+    })
+  }
+  if (raw.type === 'image_generation_call' && typeof raw.result === 'string') {
+    sendChunks(mapping, item, { field: 'result' }, raw.result)
+  }
+  const output = outputOf(raw)
+  if (output !== undefined) sendOutput(mapping, item, output, sequence)
+  toolStatus(mapping, item, raw.status === 'failed' || raw.error ? 'failed' : 'completed', sequence)
+}
+
+function endMessage(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
+  const fields = itemFields(mapping, item, { sequence_number: sequence })
+  for (const [content_index, part] of list(raw.content).entries()) {
+    const sent = item.text.get(content_index) ?? ''
+    const whole = text(part.text)
+    if (whole.length > sent.length && whole.startsWith(sent)) {
+      mapping.emit({ kind: 'message.delta', ...fields, content_index, delta: whole.slice(sent.length) })
+    }
+    if (part.type === 'refusal' && !item.refusals.has(content_index)) {
+      mapping.emit({ kind: 'refusal.done', ...fields, content_index, refusal_text: text(part.refusal) })
+    }
+    for (const citation of list(part.annotations).slice(item.citations.get(content_index) ?? 0)) {
+      mapping.emit({
+        kind: 'message.citation',
+        ...fields,
+        content_index,
+        citation: { ...citation, type: text(citation.type) },
+      })
+    }
+  }
+}
+
+function endReasoning(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
+  for (const [summary_index, part] of list(raw.summary).entries()) {
+    if (item.summaries.has(summary_index)) continue
+    mapping.emit({
+      kind: 'reasoning_summary.part.done',
+      ...itemFields(mapping, item, { sequence_number: sequence }),
+      summary_index,
+      text: text(part.text),
+    })
+  }
+}
+
+export function toolStatus(
+  mapping: Mapping,
+  item: OpenItem,
+  status: string,
+  sequence: number | undefined,
+): void {
+  const notices: Notice[] = []
+  const details = redact(detailsOf(item.raw), 'tool', notices) as Record<string, unknown>
+  mapping.emit({
+    kind: 'tool.status',
+    ...itemFields(mapping, item, { sequence_number: sequence }),
+    tool_call_id: item.callId,
+    tool: { tool_type: toolTypeOf(item.type), tool_call_id: item.callId, status, ...details },
+    ...(notices.length > 0 ? { notices } : {}),
+  })
+}
+
+function sendOutput(mapping: Mapping, item: OpenItem, output: unknown, sequence: number | undefined): void {
+  mapping.emit({
+    kind: 'tool.output',
+    ...itemFields(mapping, item, { sequence_number: sequence }),
+    tool_call_id: item.callId,
+    tool_type: toolTypeOf(item.type),
+    ...shownOutput(output),
+  })
+}
+
+/** A value too large for one frame, in pieces. */
+export function sendChunks(
+  mapping: Mapping,
+  item: OpenItem,
+  part: { field: string; partIndex?: number },
+  data: string,
+): void {
+  const target = {
+    entity_kind: 'tool_call' as const,
+    entity_id: item.callId,
+    field: part.field,
+    ...(part.partIndex === undefined ? {} : { part_index: part.partIndex }),
+  }
+  const fields = { ...itemFields(mapping, item, {}), target, encoding: 'base64' as const }
+  let chunk_index = 0
+  for (let at = 0; at < data.length; at += CHUNK_CHARACTERS, chunk_index++) {
+    mapping.emit({
+      kind: 'chunk.delta',
+      ...fields,
+      chunk_index,
+      data: data.slice(at, at + CHUNK_CHARACTERS),
+    })
+  }
+  mapping.emit({ kind: 'chunk.done', ...fields, chunk_index })
+}
+
+/** What every frame of an item carries. */
+export function itemFields(
+  mapping: Mapping,
+  item: OpenItem,
+  event: { sequence_number?: number | undefined },
+) {
+  const { sequence_number } = event
+  return {
+    response_id: mapping.responseId,
+    output_index: item.outputIndex,
+    item_id: item.itemId,
+    ...(typeof sequence_number === 'number' ? { provider_sequence_number: sequence_number } : {}),
+  }
+}
+
+function itemFrame(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined) {
+  return {
+    ...itemFields(mapping, item, { sequence_number: sequence }),
+    item_type: raw.type,
+    ...(typeof raw.role === 'string' ? { role: raw.role } : {}),
+    ...(typeof raw.status === 'string' ? { status: raw.status } : {}),
+  }
+}
+
+/** Arguments as a frame shows them: within their limits and without secrets. */
+export function shownArguments(
+  written: string,
+  itemType = 'function_call',
+): Pick<FrameDraft<'tool.arguments.done'>, 'arguments_text' | 'arguments_json' | 'notices'> {
+  const notices: Notice[] = []
+  const parsed = parseObject(written)
+  const json =
+    parsed &&
+    limitStrings(redact(parsed, 'arguments_json', notices), MAX_ARGUMENT_STRING, 'arguments_json', notices)
+  const whole = isJsonWriter(itemType) ? createTextRedactor().push(written) : written
+  if (whole.length > MAX_ARGUMENTS_TEXT) {
+    notices.push(truncatedNotice('arguments_text', whole.length, MAX_ARGUMENTS_TEXT))
+  }
+  return {
+    arguments_text: cutText(whole, MAX_ARGUMENTS_TEXT),
+    ...(json ? { arguments_json: json } : {}),
+    ...(notices.length > 0 ? { notices } : {}),
+  }
+}
+
+/** The same for what a tool returned. */
+export function shownOutput(output: unknown): { output: unknown; notices?: Notice[] } {
+  const notices: Notice[] = []
+  const shown = limitStrings(redact(output, 'output', notices), MAX_OUTPUT_STRING, 'output', notices)
+  return { output: shown, ...(notices.length > 0 ? { notices } : {}) }
+}
+
+interface ArgumentsText {
+  /** What of the next piece is to be shown. */
+  next(piece: string): string
+}
+
+/** Arguments while they are written: what is shown adds up to what the finished ones show. */
+function createArgumentsText(itemType: string): ArgumentsText {
+  const redactor = isJsonWriter(itemType) ? createTextRedactor() : null
+  let shown = 0
+  return {
+    next(piece) {
+      if (shown >= MAX_ARGUMENTS_TEXT) return ''
+      const safe = redactor ? redactor.push(piece) : piece
+      const delta = cutText(safe, MAX_ARGUMENTS_TEXT - shown)
+      shown = delta.length < safe.length ? MAX_ARGUMENTS_TEXT : shown + delta.length
+      return delta
+    },
+  }
+}
+
+function isJsonWriter(itemType: string): boolean {
+  return itemType === 'function_call' || itemType === 'mcp_call' || itemType === 'mcp_approval_request'
+}
+
+export function toolTypeOf(itemType: string): string {
+  if (itemType === 'mcp_approval_request') return 'mcp'
+  return itemType.replace(/_call(_output)?$/, '')
+}
+
+function isOutcome(raw: RawItem): boolean {
+  return raw.type.endsWith('_call_output') && typeof raw.call_id === 'string'
+}
+
+function nameOf(raw: RawItem): string {
+  return text(raw.name) || (HOSTED.has(raw.type) ? toolTypeOf(raw.type) : '')
+}
+
+/** What was asked of the tool, as text; null when the type has no such thing. */
+function argumentsOf(raw: RawItem): string | null {
+  if (typeof raw.arguments === 'string') return raw.arguments
+  if (raw.type === 'custom_tool_call') return text(raw.input)
+  const { commands } = (raw.action ?? {}) as { commands?: unknown }
+  if (raw.type === 'shell_call' && Array.isArray(commands)) return commands.join('\n')
+  return null
+}
+
+function outputOf(raw: RawItem): unknown {
+  switch (raw.type) {
+    case 'code_interpreter_call':
+      return raw.outputs ?? undefined
+    case 'mcp_call':
+      return raw.output ?? raw.error ?? undefined
+    case 'file_search_call':
+      return raw.results ? resultsOf(raw.results) : undefined
+    case 'web_search_call':
+      return (raw.action as { sources?: unknown } | undefined)?.sources ?? undefined
+    default:
+      return undefined
+  }
+}
+
+/** What a card shows besides name, status and output. */
+function detailsOf(raw: RawItem): Record<string, unknown> {
+  switch (raw.type) {
+    case 'web_search_call': {
+      const { query, sources } = (raw.action ?? {}) as { query?: unknown; sources?: unknown }
+      return known({ query, sources, action: (raw.action as { type?: unknown } | undefined)?.type })
+    }
+    case 'file_search_call':
+      return known({ queries: raw.queries, results: raw.results ? resultsOf(raw.results) : undefined })
+    case 'code_interpreter_call':
+      return known({ container_id: raw.container_id })
+    case 'image_generation_call':
+      return known({ format: raw.output_format, size: raw.size, quality: raw.quality })
+    case 'mcp_call':
+    case 'mcp_approval_request':
+      return known({ tool_name: raw.name, server_label: raw.server_label })
+    default:
+      return known({ name: nameOf(raw) || undefined })
+  }
+}
+
+function resultsOf(results: unknown): Record<string, unknown>[] {
+  return list(results)
+    .slice(0, MAX_RESULTS)
+    .map(({ file_id, filename, score, text: found }) =>
+      known({ file_id, filename, score, text: cutText(text(found), MAX_RESULT_TEXT) }),
+    )
+}
+
+function known(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  )
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function list(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? (value as Record<string, unknown>[]) : []
+}
+
+function parseObject(written: string): object | null {
+  try {
+    const value: unknown = JSON.parse(written)
+    return typeof value === 'object' ? value : null
+  } catch {
+    return null
+  }
+}

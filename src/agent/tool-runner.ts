@@ -1,0 +1,213 @@
+import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
+import { Cancelled, type Turn } from '../core/agent.ts'
+import { cutText } from '../core/limits.ts'
+import type { FrameDraft } from '../protocol/frames.ts'
+import type { FunctionCall } from './provider/stream-frames.ts'
+import { shownOutput } from './provider/stream-items.ts'
+import type { ToolResults } from './tools/conversation.ts'
+import { type Tool, ToolError, type ToolOutcome, type ToolPolicy } from './tools/tool.ts'
+
+/** How often the same call may be made in a run: what came out twice comes out a third time. */
+const MOST_IDENTICAL = 2
+/** What the model is given of an outcome; the rest is a `get_tool_result` away. */
+const MODEL_HEAD = 20_000
+const MODEL_TAIL = 10_000
+
+export interface ToolRunnerDependencies {
+  tools: readonly Tool[]
+  policies: Readonly<Record<string, ToolPolicy>>
+  results: ToolResults
+  log: { error(details: object, message: string): void }
+}
+
+export interface ToolRunner {
+  /** What the model may call. */
+  definitions: FunctionTool[]
+  /** Runs one call, or tells why not; its outcome is durable before the model sees it (R4). */
+  run(call: FunctionCall, turn: Turn, earlier: readonly ResponseInputItem[]): Promise<ResponseInputItem>
+}
+
+export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
+  const { policies, results, log } = deps
+  const policyOf = (tool: Tool) => policies[tool.name] ?? tool.policy
+  const offered = deps.tools.filter((tool) => policyOf(tool) !== 'deny')
+  const byName = new Map(deps.tools.map((tool) => [tool.name, tool]))
+
+  async function run(
+    call: FunctionCall,
+    turn: Turn,
+    earlier: readonly ResponseInputItem[],
+  ): Promise<ResponseInputItem> {
+    const known = turn.record.call(call.callId)
+    if (known?.outcome) return asItem(call, await wholeOf(call, turn, known.outcome))
+    const outcome = await outcomeOf(call, turn, earlier)
+    return asItem(call, await store(call, turn, outcome))
+  }
+
+  async function outcomeOf(
+    call: FunctionCall,
+    turn: Turn,
+    earlier: readonly ResponseInputItem[],
+  ): Promise<ToolOutcome> {
+    const tool = byName.get(call.name)
+    if (!tool) return failed(`There is no tool named ${call.name}.`)
+    const policy = policyOf(tool)
+    if (policy === 'deny') return failed(`The tool ${call.name} is not allowed here.`)
+    if (turn.record.call(call.callId)?.hasBegun && !tool.isReadOnly) {
+      return failed(
+        'The server stopped while this ran. Whether it had its effect is not known; look before you try again.',
+      )
+    }
+    if (identicalCalls(call, earlier) > MOST_IDENTICAL) {
+      return failed('The same call was made twice already, so it was not run again. Do something else.')
+    }
+    const args = parsed(call.arguments)
+    if (args === undefined) return failed('The arguments are not JSON.')
+    if (policy === 'ask') {
+      const answer = await askPerson(call, turn)
+      if (!answer.approved) return failed(`A person said no${answer.reason ? `: ${answer.reason}` : '.'}`)
+    }
+    return await runTool(tool, args, call, turn)
+  }
+
+  async function runTool(tool: Tool, args: unknown, call: FunctionCall, turn: Turn): Promise<ToolOutcome> {
+    const { tenant, conversationId, signal, writer } = turn
+    // Durable before it begins: after a crash we know that it may have happened, and who lost the run stops here (L8).
+    writer.write(statusFrame(call, 'in_progress'))
+    await writer.flush()
+    try {
+      signal.throwIfAborted()
+      const show = (text: string) => {
+        if (!signal.aborted) writer.write(outputFrame(call, { output: text, partial: true }))
+      }
+      return await tool.run(args, { tenant, conversationId, signal, show })
+    } catch (error) {
+      if (signal.aborted) {
+        if (signal.reason instanceof Cancelled) {
+          writer.write(outputFrame(call, { output: 'Stopped.' }), statusFrame(call, 'failed'))
+        }
+        throw signal.reason
+      }
+      if (error instanceof ToolError) return failed(error.message)
+      log.error({ err: error, tool: tool.name, run: turn.runId }, 'a tool failed')
+      return failed(`The tool failed: ${(error as Error).message}`)
+    }
+  }
+
+  async function askPerson(call: FunctionCall, turn: Turn) {
+    const { record, writer } = turn
+    const before = record.call(call.callId)?.approval ?? null
+    if (before === 'approved' || before === 'denied') return { approved: before === 'approved', reason: null }
+    if (before === null) writer.write(approvalFrame(call, { status: 'requested' }))
+    await writer.flush()
+    const { approved, reason, by } = await turn.askPerson(call.callId)
+    const status = approved ? 'approved' : 'denied'
+    writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }) }))
+    return { approved, reason }
+  }
+
+  /** Writes the outcome and returns its whole text. */
+  async function store(call: FunctionCall, turn: Turn, outcome: ToolOutcome): Promise<string> {
+    const { writer, signal } = turn
+    const { output, isFailed = false, edits = [], frames = [] } = outcome
+    const whole = asText(output)
+    const shown = shownOutput(output)
+    const isCut = shown.notices?.some((notice) => notice.type === 'truncated') ?? false
+    const ref = isCut ? await results.keep(whole) : undefined
+    writer.write(
+      ...frames,
+      ...edits.map((edit): FrameDraft => ({ kind: 'file.edit', ...placeOf(call), ...edit })),
+      outputFrame(call, { ...shown, ...(ref === undefined ? {} : { output_ref: ref }) }),
+      statusFrame(call, isFailed ? 'failed' : 'completed'),
+    )
+    await writer.flush()
+    signal.throwIfAborted()
+    return whole
+  }
+
+  async function wholeOf(
+    call: FunctionCall,
+    { tenant, conversationId }: Turn,
+    outcome: Pick<FrameDraft<'tool.output'>, 'output' | 'output_ref'>,
+  ): Promise<string> {
+    const whole = outcome.output_ref && (await results.find(tenant, conversationId, call.callId))
+    return whole || asText(outcome.output)
+  }
+
+  return { run, definitions: offered.map(asDefinition) }
+}
+
+function asDefinition({ name, description, parameters }: Tool): FunctionTool {
+  return { type: 'function', name, description, parameters, strict: false }
+}
+
+function asItem({ callId, toolType }: FunctionCall, whole: string): ResponseInputItem {
+  const output = forModel(whole, callId)
+  return toolType === 'custom_tool'
+    ? { type: 'custom_tool_call_output', call_id: callId, output }
+    : { type: 'function_call_output', call_id: callId, output }
+}
+
+function forModel(whole: string, callId: string): string {
+  if (whole.length <= MODEL_HEAD + MODEL_TAIL) return whole
+  const left = whole.length - MODEL_HEAD - MODEL_TAIL
+  const hint = `[${left} characters left out; get_tool_result with tool_call_id ${callId} has them]`
+  return `${cutText(whole, MODEL_HEAD)}\n${hint}\n${whole.slice(-MODEL_TAIL)}`
+}
+
+/** How often this very call has been made since the person last said something, this time included. */
+function identicalCalls(call: FunctionCall, items: readonly ResponseInputItem[]): number {
+  const since = items.findLastIndex((item) => 'role' in item && item.role === 'user')
+  return items.slice(since + 1).filter((item) => {
+    return item.type === 'function_call' && item.name === call.name && item.arguments === call.arguments
+  }).length
+}
+
+function placeOf(call: FunctionCall) {
+  return {
+    response_id: call.responseId,
+    output_index: call.outputIndex,
+    item_id: call.itemId,
+    tool_call_id: call.callId,
+  }
+}
+
+function statusFrame(call: FunctionCall, status: string): FrameDraft<'tool.status'> {
+  const { callId, toolType, name } = call
+  return {
+    kind: 'tool.status',
+    ...placeOf(call),
+    tool: { tool_type: toolType, tool_call_id: callId, status, name },
+  }
+}
+
+function outputFrame(
+  call: FunctionCall,
+  fields: Pick<FrameDraft<'tool.output'>, 'partial' | 'output_ref' | 'notices'> & { output: unknown },
+): FrameDraft<'tool.output'> {
+  return { kind: 'tool.output', ...placeOf(call), tool_type: call.toolType, ...fields }
+}
+
+function approvalFrame(
+  call: FunctionCall,
+  fields: Pick<FrameDraft<'tool.approval'>, 'status' | 'by' | 'reason'>,
+): FrameDraft<'tool.approval'> {
+  return { kind: 'tool.approval', ...placeOf(call), tool_name: call.name, ...fields }
+}
+
+function failed(output: string): ToolOutcome {
+  return { output, isFailed: true }
+}
+
+function asText(output: unknown): string {
+  return typeof output === 'string' ? output : JSON.stringify(output)
+}
+
+function parsed(text: string): unknown {
+  if (text.trim() === '') return {}
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto'
+import { constants, existsSync } from 'node:fs'
+import { type FileHandle, mkdir, open, realpath, rename, rm, unlink } from 'node:fs/promises'
+import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+
+/** A path that leads out of the workspace, or to what no tool may touch. */
+export class PathRefused extends Error {}
+
+export interface ConfinedFolder {
+  root: string
+  /** The file's bytes and mode. */
+  read(path: string): Promise<{ bytes: Buffer; mode: number }>
+  /** Replaces the file in one step, so that a write that fails leaves what was there. Makes folders that are missing. */
+  write(path: string, bytes: Uint8Array): Promise<void>
+  remove(path: string): Promise<void>
+  /** Opens a folder; the handle stays on it whatever happens to its name. */
+  folder(path: string): Promise<OpenFolder>
+  /** The path as people see it, from the root. */
+  shown(path: string): string
+}
+
+const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+
+/** A folder held open, with the path it had when it was opened. */
+export interface OpenFolder {
+  fd: number
+  path: string
+  close(): Promise<void>
+}
+
+export const MAX_FILE_BYTES = 10 * 1024 * 1024
+
+/**
+ * The workspace as tools see it. Symbolic links are resolved first and must stay inside; then each folder on the way is
+ * opened by its handle without following links, so that one made between the check and the use leads nowhere.
+ */
+export async function openConfinedFolder(options: {
+  root: string
+  /** Our own folder: nothing in it is anybody else's to read. */
+  dataDir: string
+}): Promise<ConfinedFolder> {
+  const root = await realpath(options.root)
+  const dataDir = await realpath(options.dataDir).catch(() => resolve(options.dataDir))
+
+  /** The path's parts from the root, links resolved. */
+  async function partsOf(path: string, use: 'read' | 'write', followLast: boolean): Promise<string[]> {
+    const given = lexicalParts(root, path)
+    assertAllowed(given, use)
+    const real = await realParts(root, given, followLast)
+    assertAllowed(real, use)
+    if (isInside(dataDir, join(root, ...real))) throw new PathRefused(`${path} belongs to Waymark`)
+    return real
+  }
+
+  async function openFolder(parts: readonly string[], create: boolean): Promise<OpenFolder> {
+    let folder = held(await open(root, O_RDONLY | O_DIRECTORY), root)
+    for (const part of parts) {
+      const next = await openBelow(folder, part, create).finally(() => folder.close())
+      folder = next
+    }
+    return folder
+  }
+
+  return {
+    root,
+    shown: (path) => lexicalParts(root, path).join('/') || '.',
+    async read(path) {
+      const parts = await partsOf(path, 'read', true)
+      const name = fileName(parts, path)
+      const folder = await openFolder(parts.slice(0, -1), false)
+      try {
+        // A pipe that nobody writes to would keep us waiting.
+        const file = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        try {
+          const found = await file.stat()
+          if (!found.isFile()) throw new PathRefused(`${path} is not a file`)
+          if (found.size > MAX_FILE_BYTES) {
+            throw new PathRefused(`${path} has ${found.size} bytes; the limit is ${MAX_FILE_BYTES}`)
+          }
+          return { bytes: await file.readFile(), mode: found.mode }
+        } finally {
+          await file.close()
+        }
+      } finally {
+        await folder.close()
+      }
+    },
+    async write(path, bytes) {
+      const parts = await partsOf(path, 'write', true)
+      const name = fileName(parts, path)
+      const folder = await openFolder(parts.slice(0, -1), true)
+      try {
+        await replaceFile(folder, name, bytes)
+      } finally {
+        await folder.close()
+      }
+    },
+    async remove(path) {
+      // A link is deleted itself, not what it leads to.
+      const parts = await partsOf(path, 'write', false)
+      const name = fileName(parts, path)
+      const folder = await openFolder(parts.slice(0, -1), false)
+      try {
+        await unlink(at(folder, name))
+      } finally {
+        await folder.close()
+      }
+    },
+    async folder(path) {
+      return await openFolder(await partsOf(path, 'read', true), false)
+    },
+  }
+}
+
+/** Where the system lets one open relative to a handle; elsewhere the path must do, and links made meanwhile may win. */
+const HANDLES = '/proc/self/fd'
+const hasHandles = existsSync(HANDLES)
+
+/** Name by name from an open folder. */
+export function at(folder: Pick<OpenFolder, 'fd' | 'path'>, name: string): string {
+  return hasHandles ? `${HANDLES}/${folder.fd}/${name}` : join(folder.path, name)
+}
+
+function held(handle: FileHandle, path: string): OpenFolder {
+  return { fd: handle.fd, path, close: () => handle.close() }
+}
+
+async function openBelow(folder: OpenFolder, name: string, create: boolean): Promise<OpenFolder> {
+  const path = at(folder, name)
+  const openIt = async () =>
+    held(await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), join(folder.path, name))
+  try {
+    return await openIt()
+  } catch (error) {
+    if (!create || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    await mkdir(path).catch((why: NodeJS.ErrnoException) => {
+      if (why.code !== 'EEXIST') throw why
+    })
+    return await openIt()
+  }
+}
+
+async function replaceFile(folder: OpenFolder, name: string, bytes: Uint8Array): Promise<void> {
+  const before = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(nullUnlessThere)
+  const found = await before?.stat().finally(() => before.close())
+  if (found && !found.isFile()) throw new PathRefused(`${name} is not a file`)
+  const aside = at(folder, `.${name.slice(0, 100)}.${randomBytes(6).toString('hex')}.waymark`)
+  try {
+    const file = await open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+    try {
+      await file.writeFile(bytes)
+      if (found) await file.chmod(found.mode & 0o7777)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(aside, at(folder, name))
+  } catch (error) {
+    await rm(aside, { force: true })
+    throw error
+  }
+}
+
+/** A link in the file's place is replaced, never followed. */
+function nullUnlessThere(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ELOOP') return null
+  throw error
+}
+
+function lexicalParts(root: string, path: string): string[] {
+  if (path.includes('\0')) throw new PathRefused('a path must not contain NUL')
+  if (path.split(/[\\/]/).includes('..')) throw new PathRefused(`${path}: ".." is not allowed`)
+  const absolute = isAbsolute(path) ? resolve(path) : resolve(root, path)
+  if (!isInside(root, absolute)) throw new PathRefused(`${path} is outside the workspace`)
+  return relative(root, absolute).split(sep).filter(Boolean)
+}
+
+/** Links resolved as far as the path exists. */
+async function realParts(root: string, parts: readonly string[], followLast: boolean): Promise<string[]> {
+  const missing: string[] = []
+  const existing = [...parts]
+  if (!followLast) missing.unshift(...existing.splice(-1))
+  for (;;) {
+    const real = await realpath(join(root, ...existing)).catch(nullUnlessThere)
+    if (real !== null) {
+      if (!isInside(root, real)) throw new PathRefused(`${parts.join('/')} leads out of the workspace`)
+      return [...relative(root, real).split(sep).filter(Boolean), ...missing]
+    }
+    const last = existing.pop()
+    if (last === undefined) throw new PathRefused('the workspace is gone')
+    missing.unshift(last)
+  }
+}
+
+function isInside(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
+}
+
+function fileName(parts: readonly string[], path: string): string {
+  const name = parts.at(-1)
+  if (name === undefined) throw new PathRefused(`${path || '""'} is not a file`)
+  return name
+}
+
+/** Repositories and our own folder are not for tools to change; ours not even to read: the token is in it. */
+function assertAllowed(parts: readonly string[], use: 'read' | 'write'): void {
+  for (const part of parts) {
+    const name = plainName(part)
+    if (name === '.waymark') throw new PathRefused('.waymark belongs to Waymark')
+    if (name === '.git' && use === 'write') throw new PathRefused('.git is not changed by tools')
+  }
+}
+
+/** Some file systems take these names for the same: other cases, invisible characters, dots and spaces at the end. */
+function plainName(name: string): string {
+  return name
+    .normalize('NFKC')
+    .replaceAll(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g, '')
+    .replace(/[. ]+$/, '')
+    .toLowerCase()
+}

@@ -1,0 +1,141 @@
+import * as z from 'zod'
+import { type ConfinedFolder, PathRefused } from './confined-folder.ts'
+import { asText, describeEdit } from './file-diff.ts'
+import { defineTool, type Tool, ToolError } from './tool.ts'
+
+const path = z.string().min(1).describe('A path in the workspace, such as src/main.ts')
+const MAX_LINES = 2000
+
+/** The tools that read and change single files. */
+export function fileTools(files: ConfinedFolder): Tool[] {
+  return [readFile(files), writeToFile(files), replaceInFile(files), deleteFile(files)]
+}
+
+function readFile(files: ConfinedFolder): Tool {
+  return defineTool({
+    name: 'read_file',
+    description: `Reads a text file. At most ${MAX_LINES} lines at once; say where to begin for more.`,
+    isReadOnly: true,
+    args: z.object({
+      path,
+      start_line: z.int().min(1).optional().describe('The first line wanted, counted from 1'),
+      end_line: z.int().min(1).optional().describe('The last line wanted'),
+    }),
+    async run(args) {
+      const text = textOf(args.path, (await reading(files, args.path)).bytes)
+      const lines = text.split('\n')
+      const from = args.start_line ?? 1
+      const to = Math.min(args.end_line ?? lines.length, from + MAX_LINES - 1, lines.length)
+      if (from === 1 && to === lines.length) return { output: text }
+      if (from > lines.length) throw new ToolError(`${args.path} has only ${lines.length} lines.`)
+      const shown = lines.slice(from - 1, to).join('\n')
+      return { output: `${shown}\n[lines ${from} to ${to} of ${lines.length}]` }
+    },
+  })
+}
+
+function writeToFile(files: ConfinedFolder): Tool {
+  return defineTool({
+    name: 'write_to_file',
+    description: 'Writes a whole file, new or not. Folders are made as needed.',
+    args: z.object({ path, content: z.string() }),
+    async run({ path: given, content }) {
+      const shown = files.shown(given)
+      const before = await files.read(given).catch(nullIfMissing)
+      const after = Buffer.from(content)
+      await confined(files.write(given, after))
+      return {
+        output: `${before ? 'Wrote' : 'Created'} ${shown} (${after.length} bytes).`,
+        edits: [describeEdit(shown, before?.bytes ?? null, after)],
+      }
+    },
+  })
+}
+
+function replaceInFile(files: ConfinedFolder): Tool {
+  return defineTool({
+    name: 'replace_in_file',
+    description:
+      'Replaces a piece of text in a file. The text must be there exactly once, or replace_all be true.',
+    args: z.object({
+      path,
+      search: z.string().min(1).describe('The text to replace, to the character'),
+      replace: z.string(),
+      replace_all: z.boolean().optional(),
+    }),
+    async run({ path: given, search, replace, replace_all }) {
+      const { bytes } = await reading(files, given)
+      const text = textOf(given, bytes)
+      const count = text.split(search).length - 1
+      if (count === 0) throw new ToolError(`The text is not in ${given}. Read the file again.`)
+      if (count > 1 && !replace_all) {
+        throw new ToolError(`The text is in ${given} ${count} times. Give more of it, or set replace_all.`)
+      }
+      const after = Buffer.from(text.split(search).join(replace))
+      await confined(files.write(given, after))
+      const shown = files.shown(given)
+      return {
+        output: `Replaced ${count === 1 ? 'it' : `${count} places`} in ${shown}.`,
+        edits: [describeEdit(shown, bytes, after)],
+      }
+    },
+  })
+}
+
+function deleteFile(files: ConfinedFolder): Tool {
+  return defineTool({
+    name: 'delete_file',
+    description: 'Deletes a file.',
+    args: z.object({ path }),
+    async run({ path: given }) {
+      const shown = files.shown(given)
+      // A link out of the workspace can't be read, but be deleted.
+      const before = await files.read(given).catch(() => null)
+      await confined(files.remove(given))
+      const edit = describeEdit(shown, before?.bytes ?? Buffer.alloc(0), null)
+      return { output: `Deleted ${shown}.`, edits: [edit] }
+    },
+  })
+}
+
+function reading(files: ConfinedFolder, given: string) {
+  return confined(files.read(given))
+}
+
+function textOf(given: string, bytes: Buffer): string {
+  const text = asText(bytes)
+  if (text === null) throw new ToolError(`${given} is not text in UTF-8 (${bytes.length} bytes).`)
+  return text
+}
+
+/** What the file system says, said to the model. */
+export async function confined<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof PathRefused) throw new ToolError(`Refused: ${error.message}.`)
+    const { code } = error as NodeJS.ErrnoException
+    const known = code === undefined ? undefined : systemErrors[code]
+    if (known === undefined) throw error
+    throw new ToolError(known)
+  }
+}
+
+const systemErrors: Partial<Record<string, string>> = {
+  ENOENT: 'There is no such file or folder.',
+  ENOTDIR: 'A part of the path is not a folder.',
+  EISDIR: 'That is a folder, not a file.',
+  EACCES: 'The file system does not permit that.',
+  EPERM: 'The file system does not permit that.',
+  EROFS: 'The file system is read-only.',
+  ENOSPC: 'The disk is full.',
+  ELOOP: 'Refused: the path leads through a link that was made meanwhile.',
+  ENAMETOOLONG: 'The path is too long.',
+  ENXIO: 'That is not a file.',
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
+  if (error instanceof PathRefused) throw new ToolError(`Refused: ${error.message}.`)
+  throw error
+}

@@ -1,0 +1,68 @@
+import * as z from 'zod'
+import type { FrameDraft } from '../../protocol/frames.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+
+/** Something the model may call. */
+export interface Tool {
+  name: string
+  description: string
+  /** JSON Schema of the arguments. */
+  parameters: Record<string, unknown>
+  /** Whether running it twice is as good as once: then a call that a crash cut off is run again (R4). */
+  isReadOnly: boolean
+  /** What happens when the policy says nothing about it. */
+  policy: ToolPolicy
+  run(args: unknown, call: ToolCall): Promise<ToolOutcome>
+}
+
+export const toolPolicies = ['allow', 'ask', 'deny'] as const
+export type ToolPolicy = (typeof toolPolicies)[number]
+
+export interface ToolCall {
+  tenant: string
+  conversationId: ConversationId
+  signal: AbortSignal
+  /** Shows output while the tool is still at work. */
+  show(text: string): void
+}
+
+export interface ToolOutcome {
+  output: unknown
+  isFailed?: boolean
+  edits?: FileEdit[]
+  frames?: FrameDraft[]
+}
+
+export type FileEdit = Omit<FrameDraft<'file.edit'>, 'kind'>
+
+/** A refusal or failure that the model should be told of: it can do something else. */
+export class ToolError extends Error {}
+
+/** Defines a tool whose arguments are checked before it runs. */
+export function defineTool<S extends z.ZodType>(definition: {
+  name: string
+  description: string
+  args: S
+  isReadOnly?: boolean
+  policy?: ToolPolicy
+  run(args: z.infer<S>, call: ToolCall): Promise<ToolOutcome>
+}): Tool {
+  const { name, description, args, isReadOnly = false, policy = 'allow', run } = definition
+  const { $schema: _, ...parameters } = z.toJSONSchema(args)
+  return {
+    name,
+    description,
+    parameters,
+    isReadOnly,
+    policy,
+    async run(given, call) {
+      const parsed = args.safeParse(given)
+      if (!parsed.success) throw new ToolError(`The arguments are wrong: ${problems(parsed.error)}`)
+      return await run(parsed.data, call)
+    },
+  }
+}
+
+function problems(error: z.ZodError): string {
+  return error.issues.map((issue) => `${issue.path.join('.') || 'arguments'}: ${issue.message}`).join('; ')
+}

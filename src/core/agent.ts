@@ -1,0 +1,66 @@
+import type { Usage } from '../protocol/frames.ts'
+import type { ConversationId, RunId } from '../protocol/ids.ts'
+import type { RunHold } from './ledger.ts'
+import type { RunRecord } from './run-record.ts'
+import type { RunWriter } from './run-writer.ts'
+
+/** What answers messages. */
+export interface Agent {
+  /**
+   * Works on one message until there is nothing left to do, writing frames as it goes. Throws a ModelFailure when the
+   * model can't be had, and whatever `signal` was aborted with when it is.
+   */
+  run(turn: Turn): Promise<TurnOutcome>
+}
+
+export interface Turn {
+  tenant: string
+  conversationId: ConversationId
+  runId: RunId
+  hold: RunHold
+  message: { messageId: string; content: string }
+  writer: RunWriter
+  /** What the run's frames say so far; more than nothing when somebody worked on it before. */
+  record: RunRecord
+  signal: AbortSignal
+  /** Asks a person whether a tool may run, and waits for the answer. */
+  askPerson(toolCallId: string): Promise<PersonsAnswer>
+}
+
+export interface PersonsAnswer {
+  approved: boolean
+  reason: string | null
+  by: string
+}
+
+export interface TurnOutcome {
+  /** The agent state to go on from. */
+  stateId: string
+  status: 'completed' | 'incomplete'
+  reason: string | null
+  usage: Usage
+}
+
+/** The model could not be had, or gave up. */
+export class ModelFailure extends Error {
+  readonly code: string
+  readonly isRetryable: boolean
+
+  constructor(code: string, message: string, options: { isRetryable: boolean; cause?: unknown }) {
+    super(message, { cause: options.cause })
+    this.name = 'ModelFailure'
+    this.code = code
+    this.isRetryable = options.isRetryable
+  }
+}
+
+/** A person wants the run to stop. */
+export class Cancelled extends Error {
+  readonly by: string
+
+  constructor(by: string) {
+    super('the run was cancelled')
+    this.name = 'Cancelled'
+    this.by = by
+  }
+}

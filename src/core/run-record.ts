@@ -1,0 +1,114 @@
+import type { AnyFrame, Frame, FrameDraft } from '../protocol/frames.ts'
+
+/**
+ * What a run's frames say so far: which items are open, which calls have begun, which have an outcome. Made from the
+ * frames alone, so a worker that takes a run over knows what the one before it knew (R3, R4).
+ */
+export interface RunRecord {
+  note(frame: FrameDraft | AnyFrame): void
+  hasMessage(): boolean
+  openItems(): OpenItem[]
+  call(toolCallId: string): CallRecord | undefined
+  /** What the last response that said anything has said. */
+  said(): { text: string; refusal: string; reasoning: string }
+  /** Whether the model has put anything out at all. */
+  hasOutput(): boolean
+}
+
+export interface OpenItem {
+  response_id?: string | undefined
+  output_index: number
+  item_id: string
+  item_type: string
+}
+
+export interface CallRecord {
+  /** It may have had its effect: only a call that can't have any is run again. */
+  hasBegun: boolean
+  outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
+  approval: 'requested' | 'approved' | 'denied' | null
+}
+
+type Said = { text: string; refusal: string; reasoning: string; responseId: string | undefined }
+
+export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): RunRecord {
+  const open = new Map<string, OpenItem>()
+  const calls = new Map<string, CallRecord>()
+  let hasMessage = false
+  let hasOutput = false
+  let said: Said = { text: '', refusal: '', reasoning: '', responseId: undefined }
+
+  /** An answer is what the last response says: what came before tools were called is on its way there. */
+  function saidBy(responseId: string | undefined): Said {
+    if (said.responseId !== responseId) said = { text: '', refusal: '', reasoning: '', responseId }
+    return said
+  }
+
+  function callOf(toolCallId: string): CallRecord {
+    let call = calls.get(toolCallId)
+    if (!call) calls.set(toolCallId, (call = { hasBegun: false, outcome: null, approval: null }))
+    return call
+  }
+
+  function note(any: FrameDraft | AnyFrame): void {
+    const frame = any as FrameDraft
+    switch (frame.kind) {
+      case 'message.user':
+        hasMessage = true
+        return
+      case 'output_item.added':
+        hasOutput = true
+        open.set(keyOf(frame), asOpenItem(frame))
+        return
+      case 'output_item.done':
+        open.delete(keyOf(frame))
+        return
+      case 'message.delta':
+        saidBy(frame.response_id).text += frame.delta
+        return
+      case 'refusal.delta':
+        saidBy(frame.response_id).refusal += frame.delta
+        return
+      case 'refusal.done':
+        saidBy(frame.response_id).refusal = frame.refusal_text
+        return
+      case 'reasoning_summary.delta':
+        saidBy(frame.response_id).reasoning += frame.delta
+        return
+      case 'tool.status':
+        callOf(frame.tool_call_id).hasBegun = true
+        return
+      case 'tool.output':
+        if (!frame.partial) callOf(frame.tool_call_id).outcome = frame
+        return
+      case 'tool.approval':
+        callOf(frame.tool_call_id).approval = frame.status
+        return
+      default:
+    }
+  }
+
+  for (const frame of frames) note(frame)
+  return {
+    note,
+    hasMessage: () => hasMessage,
+    hasOutput: () => hasOutput,
+    openItems: () => [...open.values()],
+    call: (toolCallId) => calls.get(toolCallId),
+    said: () => said,
+  }
+}
+
+/** The frames that close what was left open. */
+export function closeItems(record: RunRecord): FrameDraft<'output_item.done'>[] {
+  return record.openItems().map((item) => ({ kind: 'output_item.done', ...item, status: 'incomplete' }))
+}
+
+function keyOf(item: { response_id?: string | undefined; output_index: number }): string {
+  return `${item.response_id ?? ''}#${item.output_index}`
+}
+
+function asOpenItem(frame: FrameDraft<'output_item.added'>): OpenItem {
+  const { response_id, output_index, item_id, item_type } = frame
+  return { ...(response_id === undefined ? {} : { response_id }), output_index, item_id, item_type }
+}

@@ -1,0 +1,182 @@
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import {
+  acceptedMessageSchema,
+  answerApprovalSchema,
+  queueSchema,
+  sendMessageSchema,
+  stoppedSchema,
+} from '../../protocol/api.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
+import { isId, newId, type RunId } from '../../protocol/ids.ts'
+import { requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { idempotencyOf } from '../idempotency.ts'
+import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
+import { queueView } from '../queue-view.ts'
+import { streamRun } from '../run-stream.ts'
+
+const runParam = conversationParam.extend({
+  run_id: z
+    .string()
+    .meta({ param: { name: 'run_id', in: 'path' }, example: 'run_01m7ge5wdas4rvsp14pjg3nkaf' }),
+})
+
+const send = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/messages',
+  summary: 'Send a message: it waits for its turn, and an agent works on it',
+  description:
+    'Answers at once with the place in the queue. With `Accept: text/event-stream` the answer is a stream instead: ' +
+    "an event named `accepted` with the same fields, then the run's frames up to its last.",
+  middleware: [requireScope('conversations:write')] as const,
+  request: {
+    params: conversationParam,
+    headers: z.object({ 'idempotency-key': z.string().optional() }),
+    body: { required: true, content: { 'application/json': { schema: sendMessageSchema } } },
+  },
+  responses: {
+    202: json(acceptedMessageSchema, 'Accepted'),
+    ...problems,
+    429: problem('Ten messages are waiting already; Retry-After says when to try again'),
+  },
+})
+
+const queue = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/queue',
+  summary: 'The run that is being worked on, and the messages that wait',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam },
+  responses: { 200: json(queueSchema, 'The queue'), ...problems },
+})
+
+const remove = createRoute({
+  method: 'delete',
+  path: '/conversations/{id}/queue/{run_id}',
+  summary: 'Take a waiting message out of the queue',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { params: runParam },
+  responses: { 204: { description: 'Taken out' }, ...problems },
+})
+
+const cancel = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/runs/{run_id}/cancel',
+  summary: 'Cancel a run, active or waiting',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { params: runParam },
+  responses: { 202: json(stoppedSchema, 'It will end as cancelled'), ...problems },
+})
+
+const stop = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/stop',
+  summary: 'Stop the current run; the next message in the queue starts by itself',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { params: conversationParam },
+  responses: { 202: json(stoppedSchema, 'The run that will end as cancelled, if there is one'), ...problems },
+})
+
+const approve = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/runs/{run_id}/approvals',
+  summary: 'Answer a tool that asks whether it may run',
+  // What is approved here changes files and runs commands.
+  middleware: [requireScope('workspace:write')] as const,
+  request: {
+    params: runParam,
+    body: { required: true, content: { 'application/json': { schema: answerApprovalSchema } } },
+  },
+  responses: {
+    204: { description: 'Answered' },
+    ...problems,
+    409: problem('It does not wait for an answer'),
+  },
+})
+
+export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  const { clock } = deps
+
+  app.openapi(send, async (c) => {
+    const now = clock.now()
+    const { tenant } = c.get('caller')
+    const id = conversationId(c.req.valid('param').id)
+    const command = {
+      tenant,
+      conversationId: id,
+      runId: newId('run', now),
+      messageId: newId('msg', now),
+      content: c.req.valid('json').content,
+    }
+    const isStreamed = wantsStream(c)
+    // Where the stream begins is read first: the run may begin at once.
+    const head = isStreamed ? await deps.ledger.line(tenant, id) : null
+    const idempotency = await idempotencyOf(c)
+    const accepted = await deps.queue.enqueue({ ...command, ...(idempotency ? { idempotency } : {}) })
+    const { messageId: message_id, runId: run_id, position: queue_position, repeated } = accepted
+    const body = { message_id, run_id, queue_position }
+    if (head) {
+      const last = head.at(-1)
+      // A run that was accepted before may be over by now: its frames are looked for from the beginning.
+      const cursor = repeated || !last ? null : { segmentId: last.segmentId, seq: last.to }
+      await streamRun(c.env.outgoing, deps, { tenant, conversationId: id, cursor, accepted: body })
+      return RESPONSE_ALREADY_SENT as never
+    }
+    if (repeated) c.header('Idempotency-Replayed', 'true')
+    return c.json(body, 202)
+  })
+
+  app.openapi(queue, async (c) => {
+    const id = conversationId(c.req.valid('param').id)
+    return c.json(queueView(await deps.queue.read(c.get('caller').tenant, id)), 200)
+  })
+
+  app.openapi(remove, async (c) => {
+    const { id, run_id } = c.req.valid('param')
+    await deps.queue.remove(c.get('caller').tenant, conversationId(id), runId(run_id))
+    return c.body(null, 204)
+  })
+
+  app.openapi(cancel, async (c) => {
+    const { id, run_id } = c.req.valid('param')
+    await deps.queue.cancel({ ...callerOf(c), conversationId: conversationId(id), runId: runId(run_id) })
+    return c.json({ run_id }, 202)
+  })
+
+  app.openapi(stop, async (c) => {
+    const id = conversationId(c.req.valid('param').id)
+    const run_id = await deps.queue.stop({ ...callerOf(c), conversationId: id })
+    return c.json({ run_id }, 202)
+  })
+
+  app.openapi(approve, async (c) => {
+    const { id, run_id } = c.req.valid('param')
+    const { tool_call_id, approved, reason } = c.req.valid('json')
+    await deps.queue.answer({
+      ...callerOf(c),
+      conversationId: conversationId(id),
+      runId: runId(run_id),
+      toolCallId: tool_call_id,
+      approved,
+      reason: reason ?? null,
+    })
+    return c.body(null, 204)
+  })
+}
+
+/** Who did it, as frames name them: a token's name, never its secret. */
+function callerOf(c: Context<AppEnv>): { tenant: string; by: string } {
+  const { tenant, name } = c.get('caller')
+  return { tenant, by: name }
+}
+
+function runId(text: string): RunId {
+  if (!isId('run', text)) throw new WaymarkError('run_not_found', 'There is no such run.')
+  return text
+}
+
+function wantsStream(c: Context): boolean {
+  return c.req.header('accept')?.toLowerCase().includes('text/event-stream') ?? false
+}

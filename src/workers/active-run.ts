@@ -1,0 +1,236 @@
+import { Cancelled, ModelFailure, type PersonsAnswer, type Turn, type TurnOutcome } from '../core/agent.ts'
+import type { PageQuery, RunHold } from '../core/ledger.ts'
+import type { Claim, Wishes } from '../core/queue.ts'
+import { closeItems, createRunRecord, type RunRecord } from '../core/run-record.ts'
+import { AppendRefused, createRunWriter, type RunWriter } from '../core/run-writer.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import type { AnyFrame, FrameDraft } from '../protocol/frames.ts'
+import type { RunId } from '../protocol/ids.ts'
+import type { RunWorkerDependencies } from './run-worker.ts'
+
+/** The run is no longer ours to end: another worker has it, or will. */
+export class Left extends Error {}
+
+export interface ActiveRun {
+  runId: RunId
+  conversationId: string
+  abort(why: Error): void
+  answered(answers: Wishes['answers']): void
+  /** Never rejects. */
+  done: Promise<void>
+}
+
+const FRAMES_AT_ONCE = 500
+/** How often a run that could not be stored is tried to be ended, and how long the waits are: then its lease may end. */
+const END_ATTEMPTS = 5
+const END_WAIT_MS = 200
+
+/** Works on a claimed run to its end, or until it is told to leave it. */
+export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
+  const { ledger, queue, states, agent, log } = deps
+  const { tenant, conversationId, messageId, content } = claim
+  const { runId } = claim.hold
+  const aborter = new AbortController()
+  const asked = createAnswers(aborter.signal)
+
+  async function work(): Promise<void> {
+    const record = await recordOf(claim.hold)
+    const writer = writerFor(claim.hold, record)
+    try {
+      begin(writer, record)
+      const wishes = await queue.wishes(runId)
+      asked.take(wishes.answers)
+      if (wishes.cancelledBy !== null) aborter.abort(new Cancelled(wishes.cancelledBy))
+      const outcome = await agent.run(turnOf(record, writer))
+      // What was asked for while the last words were on their way still counts.
+      aborter.signal.throwIfAborted()
+      writer.write(...endFrames(record, outcome, messageId))
+      await writer.flush()
+    } catch (error) {
+      await end(writer, record, aborter.signal.aborted ? (aborter.signal.reason as Error) : (error as Error))
+    }
+  }
+
+  function begin(writer: RunWriter, record: RunRecord): void {
+    writer.write(...closeItems(record))
+    if (!record.hasMessage()) {
+      writer.write({ kind: 'message.user', message_id: messageId, content }, inProgress())
+    } else {
+      writer.write(inProgress('carried on after an interruption'))
+    }
+  }
+
+  function turnOf(record: RunRecord, writer: RunWriter): Turn {
+    return {
+      tenant,
+      conversationId,
+      runId,
+      hold: claim.hold,
+      message: { messageId, content },
+      writer,
+      record,
+      signal: aborter.signal,
+      async askPerson(toolCallId) {
+        await queue.ask(runId, toolCallId)
+        asked.take((await queue.wishes(runId)).answers)
+        return await asked.next(toolCallId)
+      },
+    }
+  }
+
+  /** Ends the run for this reason, as far as it can be ended. */
+  async function end(writer: RunWriter, record: RunRecord, why: Error): Promise<void> {
+    if (why instanceof Left) return
+    if (why instanceof AppendRefused && why.refusal === 'lease_lost') return
+    if (why instanceof AppendRefused && isGone(why)) return await queue.abandon(runId)
+    try {
+      writer.write(...failureFrames(record, why))
+      await writer.flush()
+      if (!isExpected(why)) log.error({ err: why, run: runId }, 'a run failed')
+    } catch (error) {
+      log.error({ err: why, then: error, run: runId }, 'a run could not be stored')
+      await endAgain(
+        error instanceof AppendRefused && error.refusal === 'frame_missing' ? why : (error as Error),
+      )
+    }
+  }
+
+  /** A frame was not stored, so none of this hold can be: a new one goes on behind what is there (L3, L5). */
+  async function endAgain(why: Error): Promise<void> {
+    for (let attempt = 0; attempt < END_ATTEMPTS; attempt++) {
+      try {
+        const hold = await ledger.takeRun(tenant, runId)
+        const record = await recordOf(hold)
+        const writer = writerFor(hold, record)
+        writer.write(...failureFrames(record, why))
+        return await writer.flush()
+      } catch (error) {
+        if (error instanceof WaymarkError && error.code !== 'storage_failed') return
+        if (error instanceof AppendRefused) return isGone(error) ? await queue.abandon(runId) : undefined
+        await new Promise((resolve) => setTimeout(resolve, END_WAIT_MS * 2 ** attempt))
+      }
+    }
+  }
+
+  function writerFor(hold: RunHold, record: RunRecord): RunWriter {
+    return createRunWriter({
+      ledger,
+      tenant,
+      conversationId,
+      hold,
+      record,
+      onFailure: (error) => aborter.abort(error),
+    })
+  }
+
+  async function recordOf(hold: RunHold): Promise<RunRecord> {
+    const record = createRunRecord()
+    if (hold.frames === 0) return record
+    const { start } = await states.past({ tenant, conversationId, runId })
+    const query: PageQuery = { tenant, conversationId, cursor: start, limit: FRAMES_AT_ONCE }
+    for (;;) {
+      const page = await ledger.page(query)
+      for (const text of page.frames) {
+        const frame = JSON.parse(text) as AnyFrame
+        if (frame.stream_id === runId) record.note(frame)
+      }
+      query.cursor = page.last
+      if (page.atEnd) return record
+    }
+  }
+
+  const done = work().catch((error: unknown) => {
+    // Whatever it is, the run is still in the queue: somebody takes it over when the lease has ended.
+    log.error({ err: error, run: runId }, 'a run was left')
+  })
+
+  return {
+    runId,
+    conversationId,
+    done,
+    abort: (why) => aborter.abort(why),
+    answered: (answers) => asked.take(answers),
+  }
+}
+
+/** People's answers, for whoever waits for one. */
+function createAnswers(signal: AbortSignal) {
+  const known = new Map<string, PersonsAnswer>()
+  const waiting = new Map<string, (answer: PersonsAnswer) => void>()
+  return {
+    take(answers: Wishes['answers']): void {
+      for (const { toolCallId, ...answer } of answers) {
+        known.set(toolCallId, answer)
+        waiting.get(toolCallId)?.(answer)
+      }
+    },
+    next(toolCallId: string): Promise<PersonsAnswer> {
+      const answer = known.get(toolCallId)
+      if (answer) return Promise.resolve(answer)
+      return new Promise((resolve, reject) => {
+        if (signal.aborted) return reject(signal.reason)
+        waiting.set(toolCallId, resolve)
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+    },
+  }
+}
+
+function isGone({ refusal }: AppendRefused): boolean {
+  return refusal === 'conversation_not_found' || refusal === 'segment_cut' || refusal === 'run_not_found'
+}
+
+function isExpected(why: Error): boolean {
+  return why instanceof Cancelled || why instanceof ModelFailure
+}
+
+function inProgress(reason?: string): FrameDraft<'lifecycle'> {
+  return { kind: 'lifecycle', status: 'in_progress', ...(reason === undefined ? {} : { reason }) }
+}
+
+function endFrames(record: RunRecord, outcome: TurnOutcome, messageId: string): FrameDraft[] {
+  const { status, reason, usage, stateId } = outcome
+  const said = record.said()
+  const finalStatus = said.refusal ? 'refused' : record.hasOutput() ? status : 'incomplete'
+  return [
+    ...closeItems(record),
+    { kind: 'agent.checkpoint', checkpoint_id: stateId, message_id: messageId },
+    { kind: 'lifecycle', status, ...(reason === null ? {} : { reason }) },
+    { kind: 'final', final: { status: finalStatus, ...saidFields(said), attachments: [], usage } },
+  ]
+}
+
+function failureFrames(record: RunRecord, why: Error): FrameDraft[] {
+  if (why instanceof Cancelled) {
+    return [
+      ...closeItems(record),
+      { kind: 'lifecycle', status: 'cancelled', reason: `stopped by ${why.by}` },
+      { kind: 'final', final: { status: 'cancelled', ...saidFields(record.said()), attachments: [] } },
+    ]
+  }
+  return [
+    ...closeItems(record),
+    { kind: 'lifecycle', status: 'failed' },
+    { kind: 'error', error: errorFields(why) },
+  ]
+}
+
+function errorFields(why: Error): FrameDraft<'error'>['error'] {
+  if (why instanceof ModelFailure) {
+    return { code: why.code, message: why.message, source: 'provider', is_retryable: why.isRetryable }
+  }
+  if (why instanceof WaymarkError || why instanceof AppendRefused) {
+    const message = 'Part of the answer could not be stored.'
+    return { code: 'storage_failed', message, source: 'server', is_retryable: true }
+  }
+  const message = 'Something went wrong in the server. Its log says what.'
+  return { code: 'internal', message, source: 'server', is_retryable: false }
+}
+
+function saidFields(said: ReturnType<RunRecord['said']>) {
+  return {
+    ...(said.text ? { response_text: said.text } : {}),
+    ...(said.reasoning ? { reasoning_summary_text: said.reasoning } : {}),
+    ...(said.refusal ? { refusal_text: said.refusal } : {}),
+  }
+}

@@ -1,0 +1,121 @@
+import { type Agent, Cancelled } from '../core/agent.ts'
+import type { AgentStates } from '../core/agent-states.ts'
+import type { Ledger } from '../core/ledger.ts'
+import type { Claim, Queue } from '../core/queue.ts'
+import { type ActiveRun, Left, startRun } from './active-run.ts'
+
+/** A claim is looked for at least this often, should a notice have been missed. */
+const POLL_MS = 2000
+
+export interface RunWorkerDependencies {
+  ledger: Ledger
+  queue: Queue
+  states: AgentStates
+  agent: Agent
+  log: { error(details: object, message: string): void }
+  /** Names this process among all that work on the store. */
+  worker: string
+  workspaceIds: readonly string[]
+  leaseMs: number
+  maxRuns: number
+}
+
+export interface RunWorker {
+  /** How many runs it is working on. */
+  active(): number
+  /** Leaves its runs as they are, for whoever takes them over, and lets go of them. */
+  stop(): Promise<void>
+}
+
+/** Takes runs from the queue and works on them, each conversation's one at a time (R1, R3). */
+export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
+  const { queue, worker, workspaceIds, leaseMs, maxRuns, log } = deps
+  const runs = new Map<string, ActiveRun>()
+  let isStopping = false
+  let isClaiming = false
+  let claimAgain = false
+  let claiming: Promise<void> = Promise.resolve()
+
+  function wake(): void {
+    if (isStopping) return
+    claimAgain = true
+    if (isClaiming) return
+    isClaiming = true
+    claiming = claimAll()
+      .catch((error: unknown) => log.error({ err: error }, 'the queue can not be read'))
+      .finally(() => {
+        isClaiming = false
+      })
+  }
+
+  async function claimAll(): Promise<void> {
+    while (claimAgain) {
+      claimAgain = false
+      while (!isStopping && runs.size < maxRuns) {
+        const claim = await queue.claim({ worker, leaseMs, workspaceIds })
+        if (!claim) break
+        begin(claim)
+      }
+    }
+  }
+
+  function begin(claim: Claim): void {
+    const run = startRun(deps, claim)
+    runs.set(claim.hold.runId, run)
+    // Claimed while stopping: it is let go of with the others.
+    if (isStopping) run.abort(new Left('stopping'))
+    void run.done.finally(() => {
+      runs.delete(claim.hold.runId)
+      wake()
+    })
+  }
+
+  function onChange(conversationId: string | null): void {
+    for (const run of runs.values()) {
+      if (conversationId === null || run.conversationId === conversationId) void lookAtWishes(run)
+    }
+    wake()
+  }
+
+  async function lookAtWishes(run: ActiveRun): Promise<void> {
+    try {
+      const { cancelledBy, answers } = await queue.wishes(run.runId)
+      if (cancelledBy !== null) run.abort(new Cancelled(cancelledBy))
+      run.answered(answers)
+    } catch (error) {
+      log.error({ err: error, run: run.runId }, 'the wishes for a run can not be read')
+    }
+  }
+
+  async function renew(): Promise<void> {
+    if (runs.size === 0) return
+    const held = [...runs.keys()]
+    try {
+      const own = new Set<string>(await queue.renew(worker, leaseMs))
+      for (const runId of held) if (!own.has(runId)) runs.get(runId)?.abort(new Left('lease lost'))
+    } catch (error) {
+      log.error({ err: error }, 'the leases can not be renewed')
+    }
+  }
+
+  const unlisten = queue.onChange(onChange)
+  const renewing = setInterval(() => void renew(), leaseMs / 3)
+  const polling = setInterval(() => onChange(null), POLL_MS)
+  wake()
+
+  return {
+    active: () => runs.size,
+    async stop() {
+      isStopping = true
+      unlisten()
+      clearInterval(renewing)
+      clearInterval(polling)
+      for (const run of runs.values()) run.abort(new Left('stopping'))
+      await claiming
+      await Promise.all([...runs.values()].map((run) => run.done))
+      await queue.release(worker).catch((error: unknown) => {
+        log.error({ err: error }, 'the runs could not be let go of; others take them when their leases end')
+      })
+    },
+  }
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto'
+import { createAgent, loadGraph } from './agent/agent.ts'
+import { createMcpTools } from './agent/mcp.ts'
+import { createProvider } from './agent/provider/provider.ts'
+import { openConfinedFolder } from './agent/tools/confined-folder.ts'
+import { conversationTools } from './agent/tools/conversation.ts'
+import { fileTools } from './agent/tools/files.ts'
+import { runCommandTool } from './agent/tools/run-command.ts'
+import type { Tool } from './agent/tools/tool.ts'
+import { walkTools } from './agent/tools/walk.ts'
+import type { Config } from './config.ts'
+import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
+import type { Log } from './http/env.ts'
+import type { Store } from './main.ts'
+import { createRunWorker } from './workers/run-worker.ts'
+
+const DEFAULT_MODEL = 'gpt-5.5'
+/** Whoever starts the server is served first. */
+const LOAD_AFTER_MS = 1500
+
+export interface ModelNote {
+  name: string
+  /** Null for the provider's own address. */
+  url: string | null
+  isDemo: boolean
+}
+
+/** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
+export interface Working {
+  model: ModelNote
+  stop(): Promise<void>
+}
+
+export async function startWorking(config: Config, store: Store, log: Log): Promise<Working> {
+  const { ledger, queue, states, results } = store
+  const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
+  // Without a key and without an address there is nobody to talk to.
+  const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
+  const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
+  const mcp = createMcpTools({ servers: config.mcpServers, root: config.project, environment, log })
+  const agent = createAgent({
+    ledger,
+    states,
+    provider: createProvider({ baseUrl: demo?.url ?? config.baseUrl, apiKey: config.apiKey }),
+    model,
+    tools: await toolsOf(config, store),
+    mcp,
+    policies,
+    results,
+    maxModelCalls,
+    log,
+  })
+  const worker = createRunWorker({
+    ledger,
+    queue,
+    states,
+    agent,
+    log,
+    worker: randomBytes(8).toString('hex'),
+    workspaceIds: [config.workspaceId],
+    leaseMs: config.leaseSeconds * 1000,
+    maxRuns,
+  })
+  const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
+  return {
+    model: { name: model, url: config.baseUrl, isDemo: demo !== null },
+    async stop() {
+      clearTimeout(loading)
+      await worker.stop()
+      await mcp.close()
+      await demo?.close()
+    },
+  }
+}
+
+async function toolsOf(config: Config, { results }: Store): Promise<Tool[]> {
+  const files = await openConfinedFolder({ root: config.project, dataDir: config.dataDir })
+  return [
+    ...fileTools(files),
+    ...walkTools(files),
+    runCommandTool({ root: files.root, environment: config.commandEnvironment }),
+    ...conversationTools(results),
+  ]
+}
