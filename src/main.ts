@@ -71,7 +71,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
     await catchUpProjections(store.upkeep)
 
     // Whoever held runs of this file is gone: nobody need wait for their leases to end.
-    if (!config.databaseUrl) await store.queue.release('anybody')
+    if (!config.databaseUrl) await store.queue.release()
     working = await startWorking(config, store, log)
 
     const { ledger, tokens, queue } = store

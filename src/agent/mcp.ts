@@ -49,6 +49,7 @@ export function createMcpTools(deps: {
     const sdk = await import('@modelcontextprotocol/sdk/client/index.js')
     const client = new sdk.Client({ name: 'waymark', version: '0.1.0' })
     connection.client = client
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has no other way
     client.onclose = () => {
       connection.failedAt ??= Date.now()
     }
@@ -79,7 +80,7 @@ export function createMcpTools(deps: {
       return (await Promise.all(names.map(([name, server]) => connectionTo(name, server).tools))).flat()
     },
     async close() {
-      await Promise.allSettled([...connections.values()].map(({ client }) => client?.close()))
+      await Promise.allSettled([...connections.values()].map(async ({ client }) => await client?.close()))
     },
   }
 }

@@ -1,5 +1,6 @@
 import { type Client, createClient } from '../client/index.ts'
 import { readServerNote, readToken } from '../data-dir.ts'
+import type { Conversation } from '../protocol/api.ts'
 import { configOf } from './options.ts'
 import { CommandError } from './output.ts'
 
@@ -17,9 +18,22 @@ export async function connect(flags: Record<string, unknown>): Promise<Client> {
 
 /** The conversation that was named, or the one that changed last. */
 export async function conversationId(client: Client, named: string | undefined): Promise<string> {
-  if (named !== undefined) return named
+  const id = named ?? (await lastConversation(client))
+  if (id === null) throw new CommandError('there is no conversation yet; `waymark chat` begins one')
+  return id
+}
+
+/** The same, but a new one when it is asked for or there is none. */
+export async function conversationOrNew(
+  client: Client,
+  wanted: { conversation?: string | undefined; new?: boolean | undefined; title?: string | undefined },
+): Promise<Conversation> {
+  const id = wanted.new ? null : (wanted.conversation ?? (await lastConversation(client)))
+  if (id !== null) return await client.conversation(id)
+  return await client.createConversation(wanted.title === undefined ? {} : { title: wanted.title })
+}
+
+async function lastConversation(client: Client): Promise<string | null> {
   const { items } = await client.listConversations({ limit: 1 })
-  const [last] = items
-  if (!last) throw new CommandError('there is no conversation yet')
-  return last.id
+  return items[0]?.id ?? null
 }

@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
-import type { Client, StreamOptions, StreamState } from '../client/index.ts'
+import type { Client, StreamOptions } from '../client/index.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
+import { sayWhenLost } from './say-when-lost.ts'
 
 interface LogFlags extends Record<string, unknown> {
   json?: boolean
@@ -34,16 +35,6 @@ Examples:
 }
 
 type Following = Pick<StreamOptions, 'follow' | 'signal' | 'onState'>
-
-/** Says once that the connection is gone, and once that it is back. */
-function sayWhenLost(): (state: StreamState) => void {
-  let isLost = false
-  return (state) => {
-    if (state === 'waiting' && !isLost) console.error('waymark: connection lost, trying again …')
-    if (state === 'connected' && isLost) console.error('waymark: connected again')
-    if (state !== 'connecting') isLost = state === 'waiting'
-  }
-}
 
 async function printFrames(client: Client, id: string, options: Following): Promise<void> {
   for await (const items of client.stream(id, options)) {

@@ -20,6 +20,14 @@ export function bold(text: string): string {
   return styled('1', text)
 }
 
+export function added(text: string): string {
+  return styled('32', text)
+}
+
+export function removed(text: string): string {
+  return styled('31', text)
+}
+
 function styled(code: string, text: string): string {
   return process.stdout.isTTY ? `\u001b[${code}m${text}\u001b[0m` : text
 }

@@ -1,52 +1,82 @@
-import type { Entry, Item, Mark, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
-import { bold, count, dim, printable } from './output.ts'
+import type { Entry, FileEdit, Item, Mark, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
+import { added, bold, count, dim, printable, removed } from './output.ts'
 
+/** A piece that is printed once, and of which, when it grows, the new part is printed. */
 interface Block {
   id: string
   text: string
+  /** Laid over each part as it is printed. */
+  style?: (text: string) => string
 }
 
-/** Prints a transcript as it grows: each block once, and of one that grows its new part. */
-export function createTranscriptPrinter(write: (text: string) => void) {
+export interface PrinterOptions {
+  /** Messages that the person has typed here and need not read again. */
+  isOwn?: (messageId: string) => boolean
+  /** Show what tools return, and the diffs of what they change. */
+  details?: boolean
+}
+
+/** Prints a transcript as it grows. */
+export function createTranscriptPrinter(write: (text: string) => void, options: PrinterOptions = {}) {
   let printed = new Map<string, string>()
 
   return {
     show(transcript: Transcript): void {
-      const blocks = transcript.entries.flatMap(blocksOf)
+      const blocks = transcript.entries.flatMap((entry) => blocksOf(entry, options))
       const present = new Set(blocks.map((block) => block.id))
       const kept = [...printed].filter(([id]) => present.has(id))
       if (kept.length < printed.size) write(dim('\n— the conversation was cut; from here it reads —\n\n'))
       printed = new Map(kept)
-      for (const { id, text } of blocks) {
+      for (const { id, text, style = plain } of blocks) {
         const before = printed.get(id) ?? ''
-        if (text.startsWith(before)) write(text.slice(before.length))
+        if (text.startsWith(before) && text.length > before.length) write(style(text.slice(before.length)))
+        printed.set(id, text)
+      }
+    },
+    /** Takes what is there as read. */
+    skip(transcript: Transcript): void {
+      for (const { id, text } of transcript.entries.flatMap((entry) => blocksOf(entry, options))) {
         printed.set(id, text)
       }
     },
   }
 }
 
-function blocksOf(entry: Entry): Block[] {
+function plain(text: string): string {
+  return text
+}
+
+function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
   const id = `${entry.type} ${entry.at}`
   switch (entry.type) {
     case 'message':
+      if (options.isOwn?.(entry.messageId)) return []
       return [{ id, text: `${bold('you')}  ${dim(entry.timestamp)}\n${printable(entry.content)}\n\n` }]
     case 'mark': {
       const text = markText(entry.mark)
       return text === null ? [] : [{ id, text: `${dim(`· ${text}`)}\n\n` }]
     }
     case 'run':
-      return runBlocks(entry, id)
+      return runBlocks(entry, id, options)
   }
 }
 
-function runBlocks(run: RunEntry, id: string): Block[] {
-  const items = run.items.map((item) => ({ id: `${id} ${item.key}`, text: itemText(item) }))
+function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] {
+  const items = run.items.flatMap((item) =>
+    itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
+  )
   return [
     { id, text: `${bold('agent')}  ${dim(run.startedAt)}\n` },
     ...items.filter((block) => block.text !== ''),
+    ...reasonOf(run, id),
     ...endOf(run).map((text) => ({ id: `${id} end`, text })),
   ]
+}
+
+/** Why nothing happens just now, such as a wait before the model is asked again. */
+function reasonOf(run: RunEntry, id: string): Block[] {
+  if (run.endedAt !== null || run.reason === null) return []
+  return [{ id: `${id} ${run.reason}`, text: `${dim(`· ${printable(run.reason)}`)}\n` }]
 }
 
 function endOf(run: RunEntry): string[] {
@@ -55,30 +85,65 @@ function endOf(run: RunEntry): string[] {
   return [run.status === 'completed' ? '\n\n' : `\n${dim(`· ${run.status}`)}\n\n`]
 }
 
-function itemText(item: Item): string {
+function itemBlocks(item: Item, options: PrinterOptions): Block[] {
   switch (item.type) {
     case 'text':
-      return item.parts.map((part) => printable(part.text + (part.refusal ?? ''))).join('\n')
+      return [
+        { id: '', text: item.parts.map((part) => printable(part.text + (part.refusal ?? ''))).join('\n') },
+      ]
     case 'reasoning':
-      return dim(item.parts.map((part) => printable(part.text)).join('\n'))
+      return [{ id: '', text: item.parts.map((part) => printable(part.text)).join('\n'), style: dim }]
     case 'tool':
-      // A card changes while it grows; it is printed when it stands.
-      return item.phase === 'arguments' || item.status === 'in_progress' ? '' : toolText(item)
+      // A card changes while its arguments are written; it is printed when it stands.
+      return item.phase === 'arguments' ? [] : toolBlocks(item, options)
     case 'other':
-      return dim(`[${printable(item.itemType)}]\n`)
+      return [{ id: '', text: dim(`[${printable(item.itemType)}]\n`) }]
     case 'mark': {
       const text = markText(item.mark)
-      return text === null ? '' : `${dim(`· ${text}`)}\n`
+      return [{ id: '', text: text === null ? '' : `${dim(`· ${text}`)}\n` }]
     }
   }
 }
 
-function toolText(tool: ToolItem): string {
-  const name = tool.name ?? tool.toolType
-  const edits = tool.edits.map((edit) =>
-    dim(`  ${edit.change} ${printable(edit.path)} +${edit.additions} −${edit.deletions}\n`),
-  )
-  return `\n${dim('▸')} ${printable(name)} ${dim(printable(short(tool.argumentsText)))}\n${edits.join('')}`
+function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[] {
+  const name = printable(tool.name ?? tool.toolType)
+  const head = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n`
+  const edits = tool.edits.map((edit, index) => ({
+    id: `edit ${index}`,
+    text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),
+  }))
+  // An edit says more than the tool's own words on it.
+  const output = details && edits.length === 0 ? outputText(tool) : ''
+  return [{ id: 'head', text: head }, ...edits, { id: 'output', text: output, style: dim }]
+}
+
+function editLine(edit: FileEdit): string {
+  return `${edit.change} ${printable(edit.path)} +${edit.additions} −${edit.deletions}`
+}
+
+const MAX_DIFF_LINES = 60
+const MAX_OUTPUT = 4000
+
+function diffText({ diff }: FileEdit): string {
+  const lines = (diff ?? '').trimEnd().split('\n').slice(2)
+  const shown = lines.slice(0, MAX_DIFF_LINES).map((line) => {
+    const text = `    ${printable(line)}`
+    return line.startsWith('+') ? added(text) : line.startsWith('-') ? removed(text) : dim(text)
+  })
+  const rest = lines.length - shown.length
+  return [...shown, ...(rest > 0 ? [dim(`    … ${count(rest, 'line')} more`)] : [])]
+    .map((l) => `${l}\n`)
+    .join('')
+}
+
+/** Indented, and only as it grows at its end. */
+function outputText(tool: ToolItem): string {
+  if (tool.output === undefined) return ''
+  const whole = typeof tool.output === 'string' ? tool.output : JSON.stringify(tool.output)
+  const isOver = tool.endedAt !== null
+  const cut = whole.length > MAX_OUTPUT ? `${whole.slice(0, MAX_OUTPUT)}…` : whole
+  const text = `    ${printable(cut).replaceAll('\n', '\n    ')}`
+  return isOver ? `${text.trimEnd()}\n` : text
 }
 
 function short(text: string): string {
@@ -97,7 +162,7 @@ function markText(mark: Mark): string | null {
     case 'checkpoint':
       return `checkpoint ${mark.frame.checkpoint_id.slice(0, 8)} ${printable(mark.frame.label)}`
     case 'edit':
-      return `${mark.edit.change} ${printable(mark.edit.path)} +${mark.edit.additions} −${mark.edit.deletions}`
+      return editLine(mark.edit)
     case 'restored':
       return `files restored to ${mark.frame.restored_to.slice(0, 8)}`
     case 'approved':

@@ -1,7 +1,11 @@
 import { Command } from 'commander'
+import { chatCommand } from './chat.ts'
 import { logCommand } from './log.ts'
+import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
+import { sendCommand } from './send.ts'
 import { serveCommand } from './serve.ts'
+import { stopCommand } from './stop.ts'
 import { tokenCommand } from './token.ts'
 import { verifyCommand } from './verify.ts'
 
@@ -15,11 +19,22 @@ export function createProgram(): Command {
       `
 Examples:
   waymark serve                       serve the project in this folder
+  waymark chat                        talk to the agent
+  waymark send "fix the tests"        send one message and wait for the answer
   waymark log                         show the conversation that changed last
   waymark verify                      recompute every digest of the ledger`,
     )
-  for (const command of [serveCommand, logCommand, verifyCommand, rebuildCommand, tokenCommand]) {
-    program.addCommand(command())
-  }
+  const commands = [
+    serveCommand,
+    chatCommand,
+    sendCommand,
+    queueCommand,
+    stopCommand,
+    logCommand,
+    verifyCommand,
+    rebuildCommand,
+    tokenCommand,
+  ]
+  for (const command of commands) program.addCommand(command())
   return program
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import type { Config } from '../config.ts'
 import { readServerNote } from '../data-dir.ts'
-import { InUse, startServer } from '../main.ts'
+import { InUse, isTrusted, type RunningServer, startServer, trust } from '../main.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim } from './output.ts'
 
@@ -12,15 +13,30 @@ export function serveCommand(): Command {
     'allowedHosts',
     'dataDir',
     'databaseUrl',
+    'model',
+    'baseUrl',
+    'workspaceId',
+    'tools',
+    'commandEnv',
+    'maxModelCalls',
+    'maxRuns',
+    'leaseSeconds',
     'logLevel',
   ])
     .description('Serve the project in this folder')
+    .option(
+      '--trust',
+      'let waymark.config.json, as it is now, start tool servers and loosen what needs asking',
+    )
     .addHelpText(
       'after',
       `
 Examples:
   waymark serve
   waymark serve --project ../shop --port 5000
+  waymark serve --tools run_command=allow
+  OPENAI_API_KEY=… waymark serve --model gpt-5.5
+  waymark serve --base-url http://127.0.0.1:11434/v1 --model qwen3-coder
   waymark serve --database-url postgres://localhost/waymark`,
     )
     .action(serve)
@@ -28,6 +44,7 @@ Examples:
 
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
+  await checkTrust(config, flags.trust === true)
   // A server goes on when nobody reads what it prints any more.
   process.stdout.removeAllListeners('error').on('error', () => {})
   const server = await startServer(config).catch(async (error: unknown) => {
@@ -44,10 +61,27 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   Open     ${server.loginUrl}
            ${dim('(signs one browser in, once)')}
   API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.dataDir}/token`})`)}
+  Model    ${modelText(server.model)}
   Stop     Ctrl-C`)
   await stopSignal()
   console.log('Stopping …')
   await server.close()
+}
+
+/** A project's file may be anybody's: what lets the agent or the network do more is looked at by a person first. */
+async function checkTrust(config: Config, isGiven: boolean): Promise<void> {
+  if (isGiven) return await trust(config)
+  if (await isTrusted(config)) return
+  throw new CommandError(
+    `${config.untrusted?.file} sets ${config.untrusted?.settings.join(', ')}; ` +
+      'look at it, and if you agree start once with: waymark serve --trust',
+  )
+}
+
+function modelText({ name, url, isDemo }: RunningServer['model']): string {
+  if (isDemo)
+    return `${bold('the demo model')} ${dim('(a script; set OPENAI_API_KEY or --base-url for a real one)')}`
+  return `${name}${url === null ? '' : dim(` at ${url}`)}`
 }
 
 function isPortInUse(error: unknown): boolean {

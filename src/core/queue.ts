@@ -29,8 +29,8 @@ export interface Queue {
   renew(worker: string, leaseMs: number): Promise<RunId[]>
   /** What people have asked of an active run so far. */
   wishes(runId: RunId): Promise<Wishes>
-  /** Lets go of all runs of this worker, or of anybody: for a process that knows it is alone. */
-  release(worker: string | 'anybody'): Promise<void>
+  /** Lets go of all runs of this worker; without one, of everybody's: for a process that knows it is alone. */
+  release(worker?: string): Promise<void>
   /** Forgets a run that can't have a terminal frame any more, because its conversation or its place has gone. */
   abandon(runId: RunId): Promise<void>
 

@@ -65,7 +65,10 @@ describe('secrets', () => {
 
   it('never show for a moment', () => {
     const redactor = createTextRedactor()
-    const shown = [...'{"api_key":"sk-12345","path":"a"}'].map((char) => redactor.push(char)).join('')
+    const shown = '{"api_key":"sk-12345","path":"a"}'
+      .split('')
+      .map((char) => redactor.push(char))
+      .join('')
     expect(shown).toBe('{"api_key":"<redacted>","path":"a"}')
   })
 })

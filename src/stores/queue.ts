@@ -46,7 +46,7 @@ export function createQueue(deps: { engine: Engine; clock: Clock; queueNotices: 
     renew: (worker, leaseMs) => write('renewLeases', { worker, leaseMs }),
     wishes: (runId) => stored(engine.read('wishes', runId), 'read'),
     async release(worker) {
-      await write('releaseLeases', worker)
+      await write('releaseLeases', worker ?? null)
       queueNotices.tell(null)
     },
     async abandon(runId) {

@@ -88,7 +88,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       await writer.flush()
       if (!isExpected(why)) log.error({ err: why, run: runId }, 'a run failed')
     } catch (error) {
-      log.error({ err: why, then: error, run: runId }, 'a run could not be stored')
+      log.error({ err: why, cause: error, run: runId }, 'a run could not be stored')
       await endAgain(
         error instanceof AppendRefused && error.refusal === 'frame_missing' ? why : (error as Error),
       )

@@ -249,7 +249,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
   },
   'response.shell_call_output_content.delta': (mapping, event) => {
     const item = itemAt(mapping, event, 'shell_call_output')
-    const { stdout = '', stderr = '' } = event.delta as { stdout?: string; stderr?: string }
+    const { stdout = '', stderr = '' } = event.delta
     mapping.emit({
       kind: 'tool.output',
       ...itemFields(mapping, item, event),

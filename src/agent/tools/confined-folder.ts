@@ -55,8 +55,12 @@ export async function openConfinedFolder(options: {
   async function openFolder(parts: readonly string[], create: boolean): Promise<OpenFolder> {
     let folder = held(await open(root, O_RDONLY | O_DIRECTORY), root)
     for (const part of parts) {
-      const next = await openBelow(folder, part, create).finally(() => folder.close())
-      folder = next
+      const outer = folder
+      try {
+        folder = await openBelow(outer, part, create)
+      } finally {
+        await outer.close()
+      }
     }
     return folder
   }
@@ -142,7 +146,8 @@ async function openBelow(folder: OpenFolder, name: string, create: boolean): Pro
 
 async function replaceFile(folder: OpenFolder, name: string, bytes: Uint8Array): Promise<void> {
   const before = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(nullUnlessThere)
-  const found = await before?.stat().finally(() => before.close())
+  const found = await before?.stat()
+  await before?.close()
   if (found && !found.isFile()) throw new PathRefused(`${name} is not a file`)
   const aside = at(folder, `.${name.slice(0, 100)}.${randomBytes(6).toString('hex')}.waymark`)
   try {

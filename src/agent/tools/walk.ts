@@ -47,7 +47,7 @@ function searchFiles(files: ConfinedFolder): Tool {
 
 function assertPattern(pattern: string): void {
   try {
-    new RegExp(pattern, 'u')
+    void new RegExp(pattern, 'u')
   } catch (error) {
     throw new ToolError(`That is no regular expression: ${(error as Error).message}`)
   }

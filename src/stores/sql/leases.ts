@@ -114,13 +114,13 @@ export function* renewLeases(
   return rows.map((row) => row.run_id as RunId)
 }
 
-export function* releaseLeases({ db }: Dialect, worker: string | 'anybody'): Script<number> {
+export function* releaseLeases({ db }: Dialect, worker: string | null): Script<number> {
   const rows = yield* all(
     db
       .updateTable('queue')
       .set({ lease_until: 0 })
       .where('state', '=', 'active')
-      .$if(worker !== 'anybody', (query) => query.where('worker', '=', worker))
+      .$if(worker !== null, (query) => query.where('worker', '=', worker))
       .returning('run_id'),
   )
   return rows.length

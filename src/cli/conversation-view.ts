@@ -1,0 +1,151 @@
+import type { Client } from '../client/index.ts'
+import type { AcceptedMessage, Conversation } from '../protocol/api.ts'
+import type { Entry, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
+import { createTranscriptPrinter } from './print-transcript.ts'
+import { sayWhenLost } from './say-when-lost.ts'
+
+/** A conversation as a terminal shows it from now on: prints what comes, and tells when runs begin, ask and end. */
+export interface ConversationView {
+  /** Sends a message; who typed it need not read it again. */
+  send(content: string): Promise<AcceptedMessage>
+  /** Resolves when the run has ended, or was taken out of the queue. */
+  ended(runId: string): Promise<RunEntry | null>
+  /** The run that is being worked on. */
+  active(): string | null
+  close(): void
+}
+
+export interface PendingAsk {
+  runId: string
+  toolCallId: string
+  name: string
+  argumentsText: string
+}
+
+export async function openConversationView(
+  client: Client,
+  conversation: Conversation,
+  options: { onAsk(ask: PendingAsk): void; onIdle?(): void },
+): Promise<ConversationView> {
+  const own = new Set<string>()
+  const stop = new AbortController()
+  const printer = createTranscriptPrinter((text) => process.stdout.write(text), {
+    isOwn: (messageId) => own.has(messageId),
+    details: true,
+  })
+  const asked = new Set<string>()
+  const waiting = new Map<string, (run: RunEntry | null) => void>()
+  const known = new Set<string>()
+  let transcript: Transcript | null = null
+  let active: string | null = null
+  let sending = 0
+  let isQueueEmpty = false
+  let hasToldIdle = false
+  let isCaughtUp = false
+  const seen = Promise.withResolvers<void>()
+
+  function show(next: Transcript): void {
+    transcript = next
+    // A message that is on its way may come back before we know its id.
+    if (sending > 0) return
+    if (!isCaughtUp) printer.skip(past(next))
+    isCaughtUp = next.head >= conversation.head_event_number
+    if (isCaughtUp) printer.show(next)
+    for (const entry of next.entries) if (entry.type === 'run') look(entry)
+    tellIfIdle()
+  }
+
+  /** The queue's notice may come before the last frames: only when both say so is there nothing to wait for. */
+  function tellIfIdle(): void {
+    const isIdle = isQueueEmpty && waiting.size === 0 && !transcript?.entries.some(isOpen)
+    if (isIdle && !hasToldIdle) options.onIdle?.()
+    hasToldIdle = isIdle
+  }
+
+  /** What was over when we came; a run that is under way is shown from its beginning. */
+  function past(next: Transcript): Transcript {
+    const { head_event_number: head } = conversation
+    return { ...next, entries: next.entries.filter((entry) => entry.upTo <= head && !isOpen(entry)) }
+  }
+
+  function look(run: RunEntry): void {
+    if (run.endedAt !== null) return finish(run.runId, run)
+    for (const item of run.items) {
+      if (item.type !== 'tool' || item.approval?.status !== 'requested' || !item.toolCallId) continue
+      if (asked.has(item.toolCallId)) continue
+      asked.add(item.toolCallId)
+      options.onAsk(asAsk(run, item, item.toolCallId))
+    }
+  }
+
+  function finish(runId: string, run: RunEntry | null): void {
+    waiting.get(runId)?.(run)
+    waiting.delete(runId)
+    tellIfIdle()
+  }
+
+  const following = (async () => {
+    const lost = sayWhenLost()
+    for await (const next of client.transcript(conversation.id, {
+      signal: stop.signal,
+      onState: lost,
+      onQueue(queue) {
+        active = queue.active?.run_id ?? null
+        const present = new Set([active, ...queue.items.map((item) => item.run_id)])
+        for (const runId of known) {
+          if (present.has(runId)) continue
+          known.delete(runId)
+          // It has ended, which its frames will tell, or it was taken out, which nothing else tells.
+          if (!hasFrames(transcript, runId)) setTimeout(() => finishIfUnknown(runId), 1000)
+        }
+        for (const runId of present) if (runId) known.add(runId)
+        isQueueEmpty = queue.active === null && queue.items.length === 0
+        tellIfIdle()
+      },
+    })) {
+      show(next)
+      if (next.head >= conversation.head_event_number) seen.resolve()
+    }
+  })()
+  following.catch((error: unknown) => seen.reject(error))
+  await seen.promise
+
+  function finishIfUnknown(runId: string): void {
+    if (!hasFrames(transcript, runId)) finish(runId, null)
+  }
+
+  return {
+    async send(content) {
+      sending++
+      try {
+        const accepted = await client.sendMessage(conversation.id, { content })
+        own.add(accepted.message_id)
+        return accepted
+      } finally {
+        sending--
+        if (transcript) show(transcript)
+      }
+    },
+    ended: (runId) =>
+      new Promise((resolve, reject) => {
+        const run = transcript?.entries.find((entry) => entry.type === 'run' && entry.runId === runId)
+        if (run?.type === 'run' && run.endedAt !== null) return resolve(run)
+        waiting.set(runId, resolve)
+        following.catch(reject)
+      }),
+    active: () => active,
+    close: () => stop.abort(),
+  }
+}
+
+function isOpen(entry: Entry): boolean {
+  return entry.type === 'run' && entry.endedAt === null
+}
+
+function hasFrames(transcript: Transcript | null, runId: string): boolean {
+  return transcript?.entries.some((entry) => entry.type === 'run' && entry.runId === runId) ?? false
+}
+
+function asAsk(run: RunEntry, tool: ToolItem, toolCallId: string): PendingAsk {
+  return { runId: run.runId, toolCallId, name: tool.name ?? tool.toolType, argumentsText: tool.argumentsText }
+}

@@ -1,0 +1,59 @@
+import { text } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import { askOnTerminal } from './ask.ts'
+import { connect, conversationOrNew } from './connect.ts'
+import { openConversationView } from './conversation-view.ts'
+import { commandWith } from './options.ts'
+import { CommandError, count } from './output.ts'
+
+interface SendFlags extends Record<string, unknown> {
+  conversation?: string
+  new?: boolean
+  title?: string
+  wait: boolean
+}
+
+export function sendCommand(): Command {
+  return commandWith('send', ['project', 'dataDir', 'url'])
+    .description('Send one message and print the answer')
+    .argument('[message...]', 'what to say; default: what comes in on standard input')
+    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
+    .option('-n, --new', 'begin a new conversation')
+    .option('--title <title>', 'the title of a new conversation')
+    .option('--no-wait', 'do not wait for the answer')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark send "what does main.ts do?"
+  git diff | waymark send --new --title review
+  waymark send --no-wait "and then run the tests"`,
+    )
+    .action(async (words: string[], flags: SendFlags) => {
+      const content = words.length > 0 ? words.join(' ') : await fromInput()
+      if (content.trim() === '') throw new CommandError('there is nothing to send')
+      const client = await connect(flags)
+      const conversation = await conversationOrNew(client, flags)
+      if (!flags.wait) {
+        const { run_id, queue_position } = await client.sendMessage(conversation.id, { content })
+        const place = queue_position === 0 ? 'it runs next' : `${count(queue_position, 'run')} before it`
+        return console.log(`${run_id} in ${conversation.id} (${place})`)
+      }
+      const view = await openConversationView(client, conversation, {
+        onAsk: (ask) => void askOnTerminal(client, conversation.id, ask),
+      })
+      try {
+        const { run_id } = await view.send(content)
+        process.once('SIGINT', () => void client.stop(conversation.id))
+        const run = await view.ended(run_id)
+        if (run?.status !== 'completed') process.exitCode = 1
+      } finally {
+        view.close()
+      }
+    })
+}
+
+async function fromInput(): Promise<string> {
+  if (process.stdin.isTTY) throw new CommandError('say what to send: waymark send "…"')
+  return await text(process.stdin)
+}
