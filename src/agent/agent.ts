@@ -57,7 +57,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         callModel: (items) => callModel(turn, tools, items),
         runTools: (pending, items) => runTools(turn, tools, pending, items),
       }
-      const end = await runGraph({ steps, saver, threadId: runId, maxModelCalls, signal })
+      const end = await runGraph({ steps, saver, threadId: runId, maxModelCalls })
       const { stateId, status, reason, usage } = end
       return { stateId, status, reason, usage }
     },

@@ -21,6 +21,7 @@ export interface GraphState {
   reason: string | null
 }
 
+/** Each ends by itself when the run is stopped, so that nothing is still at work when the graph has ended. */
 export interface GraphSteps {
   /** What is new for the model in this run. */
   assemble(): Promise<ResponseInputItem[]>
@@ -36,7 +37,6 @@ export interface GraphOptions {
   saver: BaseCheckpointSaver
   threadId: string
   maxModelCalls: number
-  signal: AbortSignal
 }
 
 /** A full copy of the items is stored once in so many steps that add to them; the others store what they added. */
@@ -44,7 +44,7 @@ const SNAPSHOT_EVERY = 40
 
 /** Runs the graph to its end, from the thread's last state if it has one. */
 export async function runGraph(options: GraphOptions): Promise<GraphState & { stateId: string }> {
-  const { steps, saver, threadId, maxModelCalls, signal } = options
+  const { steps, saver, threadId, maxModelCalls } = options
   const graph = await compile(steps, saver, maxModelCalls)
   const config = { configurable: { thread_id: threadId } }
   const isBegun = await hasOwnState(saver, threadId)
@@ -54,7 +54,6 @@ export async function runGraph(options: GraphOptions): Promise<GraphState & { st
   // Each step's state is stored before the next step begins: what has had an effect is never forgotten (R4).
   await graph.invoke(input as never, {
     ...config,
-    signal,
     durability: 'sync',
     recursionLimit: maxModelCalls * 2 + 10,
   })

@@ -1,0 +1,442 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { calls, startModelServer } from '../../test/support/model-server.ts'
+import {
+  allFrames,
+  ask,
+  finalOf,
+  framesIn,
+  frameWhen,
+  ofKind,
+  runsOf,
+  toolsOf,
+  transcriptOf,
+} from '../../test/support/runs.ts'
+import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
+import { newId } from '../protocol/ids.ts'
+
+describe('messages and runs', () => {
+  let server: TestServer
+
+  beforeAll(async () => {
+    server = await startTestServer({
+      tools: { run_command: 'allow', delete_file: 'deny', list_files: 'ask' },
+    })
+  })
+  afterAll(() => server.close())
+
+  const newConversation = async () => (await server.client.createConversation()).id
+  const send = (id: string, content: string) => server.client.sendMessage(id, { content })
+  const ended = async (id: string, runId: string) =>
+    (await frameWhen(server, id, 'final', (frame) => frame.stream_id === runId)).final
+
+  it('answers from what was said before', async () => {
+    const id = await newConversation()
+    await ask(server, id, 'I am devansh')
+    const frames = await ask(server, id, 'what is my name')
+    expect(finalOf(frames)).toMatchObject({
+      status: 'completed',
+      response_text: 'Your name is devansh.',
+      usage: { requests: 1 },
+    })
+    expect(frames.map((frame) => frame.sequence_number)).toEqual(frames.map((_, index) => index + 1))
+    expect(frames[0]).toMatchObject({ kind: 'message.user', content: 'what is my name' })
+    const { items } = await server.client.messages(id)
+    expect(items.map(({ role, content }) => `${role}: ${content}`).slice(2)).toEqual([
+      'user: what is my name',
+      'assistant: Your name is devansh.',
+    ])
+  })
+
+  it('a fork answers from what its parent said, and a cut from what is left', async () => {
+    const id = await newConversation()
+    const first = await ask(server, id, 'I am devansh')
+    await ask(server, id, 'my name is someone else')
+    const newConversationId = newId('conv')
+    const fork = {
+      tenant: 'default',
+      conversationId: id as never,
+      newConversationId,
+      newSegmentId: newId('seg'),
+    }
+    await server.ledger.fork({ ...fork, after: first.at(-1)?.event_id ?? 0 })
+    expect(finalOf(await ask(server, newConversationId, 'what is my name')).response_text).toBe(
+      'Your name is devansh.',
+    )
+    await server.ledger.cut({
+      tenant: 'default',
+      conversationId: id as never,
+      after: first.at(-1)?.event_id ?? 0,
+      newSegmentId: newId('seg'),
+      messageId: 'm',
+      by: 'me',
+    })
+    expect(finalOf(await ask(server, id, 'what is my name')).response_text).toBe('Your name is devansh.')
+  })
+
+  it('a line that leaves a run in the middle still tells the model of it', async () => {
+    const id = await newConversation()
+    const first = await ask(server, id, 'I am devansh')
+    const newConversationId = newId('conv')
+    await server.ledger.fork({
+      tenant: 'default',
+      conversationId: id as never,
+      newConversationId,
+      newSegmentId: newId('seg'),
+      after: (first[0]?.event_id ?? 0) + 4,
+    })
+    expect(finalOf(await ask(server, newConversationId, 'what is my name')).response_text).toBe(
+      'Your name is devansh.',
+    )
+  })
+
+  it('[R1] a message that comes while a run is active waits for its turn', async () => {
+    const id = await newConversation()
+    const first = await send(id, '!wait 20\n!say 20')
+    const second = await send(id, 'second')
+    const third = await send(id, 'third')
+    expect([first, second, third].map((one) => one.queue_position)).toEqual([0, 1, 2])
+    await frameWhen(server, id, 'message.delta')
+    const queue = await server.client.queue(id)
+    expect(queue).toMatchObject({
+      active: { run_id: first.run_id, message_id: first.message_id },
+      items: [
+        { run_id: second.run_id, content: 'second', position: 1 },
+        { run_id: third.run_id, content: 'third', position: 2 },
+      ],
+      max_depth: 10,
+    })
+    await ended(id, third.run_id)
+    const frames = await allFrames(server, id)
+    const streams = frames.flatMap((frame) => frame.stream_id ?? [])
+    // No run begins before the one ahead of it has ended.
+    expect(streams.filter((stream, index) => stream !== streams[index - 1])).toEqual([
+      first.run_id,
+      second.run_id,
+      third.run_id,
+    ])
+  })
+
+  it('[R1] the eleventh that would wait gets 429, and nothing of it is stored', async () => {
+    const id = await newConversation()
+    await send(id, '!wait 50\n!say 2000')
+    for (let count = 0; count < 10; count++) await send(id, `waiting ${count}`)
+    const refused = await server.call(`/conversations/${id}/messages`, jsonBody({ content: 'too many' }))
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await refused.json()).toMatchObject({ code: 'queue_full' })
+    const { items } = await server.client.queue(id)
+    expect(items).toHaveLength(10)
+    for (const { run_id } of items) await server.client.removeQueued(id, run_id)
+    await server.client.stop(id)
+  })
+
+  it('[R2] stop ends the run as cancelled, also inside a tool, and the next one starts', async () => {
+    const id = await newConversation()
+    const first = await send(id, '!run_command {"command":"echo begun; sleep 60; echo over"}')
+    const second = await send(id, 'hello')
+    await frameWhen(server, id, 'tool.output', (frame) => frame.partial === true)
+    expect(await server.client.stop(id)).toEqual({ run_id: first.run_id })
+    expect(await ended(id, first.run_id)).toMatchObject({ status: 'cancelled' })
+    expect(await ended(id, second.run_id)).toMatchObject({ status: 'completed' })
+    const [run] = runsOf(transcriptOf(await allFrames(server, id)))
+    expect(run).toMatchObject({ status: 'cancelled', reason: 'stopped by local' })
+    expect(toolsOf(run)[0]).toMatchObject({ toolStatus: 'failed', output: 'Stopped.' })
+  })
+
+  it('[R2] stop in the middle of words keeps the words, and the model is told', async () => {
+    const id = await newConversation()
+    const { run_id } = await send(id, 'I am devansh\n!wait 10\n!say 1000')
+    await frameWhen(server, id, 'message.delta')
+    await server.client.stop(id)
+    const final = await ended(id, run_id)
+    expect(final).toMatchObject({ status: 'cancelled' })
+    expect(final.response_text).toMatch(/^the ledger|^the /)
+    const frames = await ask(server, id, 'what is my name')
+    expect(finalOf(frames).response_text).toBe('Your name is devansh.')
+    expect(await server.client.stop(id)).toEqual({ run_id: null })
+  })
+
+  it('[R2] closing the connection never stops a run', async () => {
+    const id = await newConversation()
+    const leave = new AbortController()
+    const { headers, ...init } = jsonBody({ content: '!wait 10\n!say 30' })
+    const response = await server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...headers, Accept: 'text/event-stream' },
+      signal: leave.signal,
+    })
+    await response.body?.getReader().read()
+    leave.abort()
+    expect((await frameWhen(server, id, 'final')).final.response_text?.split(' ')).toHaveLength(30)
+  })
+
+  it('[R6] a message sent again with the same key runs once', async () => {
+    const id = await newConversation()
+    const options = { idempotencyKey: newId('msg') }
+    const sent = [
+      await server.client.sendMessage(id, { content: 'once' }, options),
+      await server.client.sendMessage(id, { content: 'once' }, options),
+    ]
+    expect(sent[1]).toEqual(sent[0])
+    await ended(id, sent[0]?.run_id ?? '')
+    expect(ofKind(await allFrames(server, id), 'message.user')).toHaveLength(1)
+    // As a stream too: it gets the run's frames, though the run is over.
+    const { headers, ...init } = jsonBody({ content: 'once' })
+    const again = await server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...headers, Accept: 'text/event-stream', 'Idempotency-Key': options.idempotencyKey },
+    })
+    expect(finalOf(framesIn(await again.text())).status).toBe('completed')
+  })
+
+  it('takes a waiting message out, and whoever waits for its frames is told', async () => {
+    const id = await newConversation()
+    const first = await send(id, '!wait 20\n!say 2000')
+    const { headers, ...init } = jsonBody({ content: 'never' })
+    const streaming = server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...headers, Accept: 'text/event-stream' },
+    })
+    await expect.poll(async () => (await server.client.queue(id)).items.length).toBe(1)
+    const [waiting] = (await server.client.queue(id)).items
+    await server.client.removeQueued(id, waiting?.run_id ?? '')
+    expect(await (await streaming).text()).toContain('event: removed')
+    await expect(server.client.removeQueued(id, waiting?.run_id ?? '')).rejects.toMatchObject({
+      code: 'run_not_found',
+    })
+    await server.client.cancelRun(id, first.run_id)
+    expect(await ended(id, first.run_id)).toMatchObject({ status: 'cancelled' })
+    expect(ofKind(await allFrames(server, id), 'message.user')).toHaveLength(1)
+  })
+
+  it('tells of the queue on the live stream, without an id', async () => {
+    const id = await newConversation()
+    const seen: string[] = []
+    const stop = new AbortController()
+    const streaming = (async () => {
+      for await (const _ of server.client.stream(id, {
+        signal: stop.signal,
+        onQueue: ({ active, items }) => seen.push(`${active ? 1 : 0} ${items.length}`),
+      }));
+    })()
+    await expect.poll(() => seen).toEqual(['0 0'])
+    await send(id, '!wait 20\n!say 10')
+    await send(id, 'second')
+    await expect.poll(() => seen).toContain('1 1')
+    await expect.poll(() => seen.at(-1)).toBe('0 0')
+    stop.abort()
+    await streaming
+  })
+
+  it('asks a person where the policy says so, and goes on with the answer', async () => {
+    const id = await newConversation()
+    const { run_id } = await send(id, '!list_files {}')
+    const asked = await frameWhen(server, id, 'tool.approval')
+    expect(asked).toMatchObject({ status: 'requested', tool_name: 'list_files' })
+    const { tool_call_id } = asked
+    await expect(
+      server.client.answerApproval(id, run_id, { tool_call_id: 'call_other', approved: true }),
+    ).rejects.toMatchObject({ code: 'approval_not_pending' })
+    await server.client.answerApproval(id, run_id, { tool_call_id, approved: true })
+    await ended(id, run_id)
+    const [tool] = toolsOf(runsOf(transcriptOf(await allFrames(server, id)))[0])
+    expect(tool).toMatchObject({ toolStatus: 'completed', approval: { status: 'approved', by: 'local' } })
+  })
+
+  it('tells the model when a person says no, and why', async () => {
+    const id = await newConversation()
+    const { run_id } = await send(id, '!list_files {}')
+    const { tool_call_id } = await frameWhen(server, id, 'tool.approval')
+    await server.client.answerApproval(id, run_id, { tool_call_id, approved: false, reason: 'not now' })
+    expect((await ended(id, run_id)).response_text).toContain('A person said no: not now')
+  })
+
+  it('a person who stops a run need not answer it', async () => {
+    const id = await newConversation()
+    const { run_id } = await send(id, '!list_files {}')
+    await frameWhen(server, id, 'tool.approval')
+    await server.client.stop(id)
+    expect(await ended(id, run_id)).toMatchObject({ status: 'cancelled' })
+  })
+
+  it('never runs a tool that is denied', async () => {
+    const id = await newConversation()
+    await ask(
+      server,
+      id,
+      '!write_to_file {"path":"kept.txt","content":"x"}\n!delete_file {"path":"kept.txt"}',
+    )
+    expect(await readFile(join(server.config.project, 'kept.txt'), 'utf8')).toBe('x')
+    const [, tool] = toolsOf(runsOf(transcriptOf(await allFrames(server, id)))[0])
+    expect(tool).toMatchObject({ toolStatus: 'failed', output: 'The tool delete_file is not allowed here.' })
+  })
+
+  it('shows edits as diffs on the card of the call that made them', async () => {
+    const id = await newConversation()
+    const frames = await ask(
+      server,
+      id,
+      '!write_to_file {"path":"d/e.txt","content":"one\\ntwo\\n"}\n!replace_in_file {"path":"d/e.txt","search":"two","replace":"three"}\n!set_title {"title":"Edits"}',
+    )
+    const [, replaced] = toolsOf(runsOf(transcriptOf(frames))[0])
+    expect(replaced?.edits).toEqual([
+      {
+        path: 'd/e.txt',
+        change: 'modified',
+        additions: 1,
+        deletions: 1,
+        diff: '--- a/d/e.txt\n+++ b/d/e.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n',
+      },
+    ])
+    expect((await server.client.conversation(id)).title).toBe('Edits')
+  })
+
+  it('answers the third identical call without running it', async () => {
+    const id = await newConversation()
+    const line = '!run_command {"command":"echo x >> count.txt"}\n'
+    await ask(server, id, line.repeat(4))
+    expect(await readFile(join(server.config.project, 'count.txt'), 'utf8')).toBe('x\nx\n')
+    const tools = toolsOf(runsOf(transcriptOf(await allFrames(server, id)))[0])
+    expect(tools.map((tool) => tool.toolStatus)).toEqual(['completed', 'completed', 'failed', 'failed'])
+  })
+
+  it('[R5] a model failure is an error frame, and the next message is answered', async () => {
+    const id = await newConversation()
+    const frames = await ask(server, id, '!fail 400')
+    expect(frames.at(-1)).toMatchObject({
+      kind: 'error',
+      error: { code: 'demo_failure', source: 'provider', is_retryable: false },
+    })
+    expect(finalOf(await ask(server, id, 'hello')).status).toBe('completed')
+  })
+
+  it('gives a long output whole by get_tool_result, from its frame a part with a notice', async () => {
+    const id = await newConversation()
+    const frames = await ask(server, id, '!run_command {"command":"seq 1 20000"}')
+    const [output] = ofKind(frames, 'tool.output').filter((frame) => !frame.partial)
+    expect(String(output?.output)).toHaveLength(8000)
+    expect(output?.notices).toMatchObject([{ type: 'truncated', path: 'output' }])
+    const again = await ask(
+      server,
+      id,
+      `!get_tool_result {"tool_call_id":"${output?.tool_call_id}","offset":108888}`,
+    )
+    const [piece] = ofKind(again, 'tool.output')
+    expect(piece?.output).toBe('20000\n[Exit code 0.]\n[characters 108888 to 108908 of 108908]')
+  })
+
+  it('refuses what is not a message', async () => {
+    const id = await newConversation()
+    for (const body of [
+      {},
+      { content: '' },
+      { content: '  ' },
+      { content: 'x', more: 1 },
+      { content: 'a\u0000b' },
+    ]) {
+      const response = await server.call(`/conversations/${id}/messages`, jsonBody(body))
+      expect(response.status).toBe(400)
+    }
+    expect(await server.client.queue(id)).toMatchObject({ active: null, items: [] })
+    const missing = await server.call(`/conversations/${newId('conv')}/messages`, jsonBody({ content: 'x' }))
+    expect(missing.status).toBe(404)
+  })
+
+  it('[L11] scopes and tenants hold for every call', async () => {
+    const id = await newConversation()
+    const reader = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
+    const stranger = await server.tokenFor('other', [
+      'conversations:read',
+      'conversations:write',
+      'workspace:write',
+    ])
+    const as = (token: string, path: string, init = {}) =>
+      server.call(path, {
+        ...init,
+        headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` },
+      })
+    const approval = { method: 'POST', body: JSON.stringify({ tool_call_id: 'x', approved: true }) }
+    const run = newId('run')
+    expect((await as(reader, `/conversations/${id}/runs/${run}/approvals`, approval)).status).toBe(403)
+    for (const [path, init] of [
+      [`/conversations/${id}/messages`, { method: 'POST', body: '{"content":"x"}' }],
+      [`/conversations/${id}/queue`, {}],
+      [`/conversations/${id}/queue/${run}`, { method: 'DELETE' }],
+      [`/conversations/${id}/stop`, { method: 'POST' }],
+      [`/conversations/${id}/runs/${run}/cancel`, { method: 'POST' }],
+      [`/conversations/${id}/runs/${run}/approvals`, approval],
+    ] as const) {
+      expect((await as(stranger, path, init)).status, path).toBe(404)
+    }
+  })
+
+  it('a conversation deleted in the middle of a run leaves nothing behind that works', async () => {
+    const id = await newConversation()
+    await send(id, '!wait 10\n!say 5000')
+    await frameWhen(server, id, 'message.delta')
+    await server.client.deleteConversation(id)
+    const other = await newConversation()
+    expect(finalOf(await ask(server, other, 'hello')).status).toBe('completed')
+  })
+})
+
+describe('a run that would never end', () => {
+  it('stops after its number of model calls, as incomplete', async () => {
+    const model = await startModelServer(
+      Array.from({ length: 20 }, (_, index) => ({
+        events: calls('read_file', { path: `missing-${index}.txt` }),
+      })),
+    )
+    const server = await startTestServer({ baseUrl: model.url, maxModelCalls: 5 })
+    const { id } = await server.client.createConversation()
+    const frames = await ask(server, id, 'go on for ever')
+    expect(finalOf(frames)).toMatchObject({ status: 'incomplete', usage: { requests: 5 } })
+    expect(ofKind(frames, 'lifecycle').at(-1)?.reason).toContain('5 model calls')
+    expect(model.requests).toHaveLength(5)
+    await server.close()
+    await model.close()
+  })
+})
+
+describe('an approval and a restart', () => {
+  it('a question asked before is answered after, and asked once', async () => {
+    const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
+    const first = await startTestServer({ project })
+    const { id } = await first.client.createConversation()
+    const { run_id } = await first.client.sendMessage(id, {
+      content: '!run_command {"command":"echo ran >> log.txt"}',
+    })
+    const { tool_call_id } = await frameWhen(first, id, 'tool.approval')
+    await first.close()
+
+    const second = await startTestServer({ project })
+    await frameWhen(second, id, 'lifecycle', (frame) => frame.reason?.includes('interruption') ?? false)
+    await second.client.answerApproval(id, run_id, { tool_call_id, approved: true })
+    await frameWhen(second, id, 'final')
+    const frames = await allFrames(second, id)
+    expect(ofKind(frames, 'tool.approval').map((frame) => frame.status)).toEqual(['requested', 'approved'])
+    expect(ofKind(frames, 'message.user')).toHaveLength(1)
+    expect(await readFile(join(project, 'log.txt'), 'utf8')).toBe('ran\n')
+    await second.close()
+    await rm(project, { recursive: true })
+  })
+
+  it('an answer given while nobody works on the run counts when somebody does', async () => {
+    const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
+    const first = await startTestServer({ project })
+    const { id } = await first.client.createConversation()
+    const { run_id } = await first.client.sendMessage(id, { content: '!run_command {"command":"true"}' })
+    const { tool_call_id } = await frameWhen(first, id, 'tool.approval')
+    await first.client.answerApproval(id, run_id, { tool_call_id, approved: false })
+    await first.close()
+    const second = await startTestServer({ project })
+    await frameWhen(second, id, 'final')
+    const statuses = ofKind(await allFrames(second, id), 'tool.approval').map((frame) => frame.status)
+    expect(statuses).toEqual(['requested', 'denied'])
+    await second.close()
+    await rm(project, { recursive: true })
+  })
+})
