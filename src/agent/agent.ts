@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ResponseInputItem } from 'openai/resources/responses/responses'
 import type { Agent, Turn } from '../core/agent.ts'
 import type { AgentStates, RunPast } from '../core/agent-states.ts'
@@ -34,6 +35,8 @@ const FRAMES_AT_ONCE = 500
 /** An agent that works in a graph of steps, each stored before the next begins. */
 export function createAgent(deps: AgentDependencies): Agent {
   const { ledger, states, provider, model, mcp, policies, results, log, maxModelCalls } = deps
+  // The graph takes whatever runs inside it for a part of it, and one run's end is where the next one begins.
+  const apart = AsyncLocalStorage.snapshot()
 
   return {
     async run(turn) {
@@ -57,7 +60,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         callModel: (items) => callModel(turn, tools, items),
         runTools: (pending, items) => runTools(turn, tools, pending, items),
       }
-      const end = await runGraph({ steps, saver, threadId: runId, maxModelCalls })
+      const end = await apart(() => runGraph({ steps, saver, threadId: runId, maxModelCalls }))
       const { stateId, status, reason, usage } = end
       return { stateId, status, reason, usage }
     },

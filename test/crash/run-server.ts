@@ -1,0 +1,10 @@
+// A whole server with the demo model, for others to kill or to stop for a while. Started as a process of its own:
+// <project> <port> <settings as JSON>
+import { readConfig } from '../../src/config.ts'
+import { startServer } from '../../src/main.ts'
+
+const [project = '', port = '0', given = '{}'] = process.argv.slice(2)
+const config = { ...readConfig({ project }, { PATH: process.env.PATH }), ...JSON.parse(given) }
+const server = await startServer({ ...config, port: Number(port), logLevel: 'error' })
+process.on('message', () => {})
+process.send?.({ url: server.url, token: server.token })

@@ -1,0 +1,174 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Client } from '../../src/client/index.ts'
+import type { AnyFrame } from '../../src/protocol/frames.ts'
+import { newId } from '../../src/protocol/ids.ts'
+import type { Transcript } from '../../src/replay/transcript.ts'
+import { freePort } from '../support/free-port.ts'
+import { ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
+import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+import { rounds } from '../support/soak.ts'
+
+const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
+const run = promisify(execFile)
+
+const KILLS = rounds(5, 100)
+const CONVERSATIONS = 3
+const config = { tools: { run_command: 'allow' as const } }
+
+let project: string
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), 'waymark-crash-'))
+})
+afterAll(() => rm(project, { recursive: true, force: true }))
+
+/** A message that makes the agent call several tools, each with an effect that can be counted. */
+function messageOf(number: number): string {
+  return [
+    `message ${number}`,
+    `!run_command {"command":"echo a${number} >> effects.log"}`,
+    `!read_file {"path":"effects.log"}`,
+    `!run_command {"command":"echo b${number} >> effects.log; sleep 0.${number % 4}"}`,
+    `!write_to_file {"path":"files/${number}.txt","content":"${number}"}`,
+    '!wait 1',
+    '!say 60',
+  ].join('\n')
+}
+
+it(`[R3] [R4] [L5] after kill -9 in the middle of runs, ${KILLS} times, every message was worked on once`, {
+  timeout: 3_000_000,
+}, async () => {
+  const port = await freePort()
+  let server = await startServerProcess(project, { port, config })
+  const ids: string[] = []
+  for (let count = 0; count < CONVERSATIONS; count++) ids.push((await server.client.createConversation()).id)
+  const reader = follow(server.client, ids[0] ?? '')
+  const sent: { id: string; runId: string; number: number }[] = []
+
+  for (let kill = 0; kill < KILLS; kill++) {
+    const sending = sendSome(server, ids, kill, sent)
+    await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 700))
+    await server.kill()
+    server = await startServerProcess(project, { port, config })
+    await sending
+  }
+
+  for (const id of ids) {
+    await expect
+      .poll(async () => (await server.client.queue(id)).active, { timeout: 120_000, interval: 100 })
+      .toBeNull()
+    expect((await server.client.queue(id)).items).toEqual([])
+  }
+
+  const effects = (await readFile(join(project, 'effects.log'), 'utf8')).split('\n')
+  for (const id of ids) {
+    const frames = await framesOf(server.client, id)
+    const expected = sent.filter((one) => one.id === id)
+    checkLedger(frames, expected)
+    checkTranscript(frames)
+    checkEffects(frames, effects)
+  }
+  // Somebody who watched all the time has seen exactly what is stored.
+  const last = transcriptOf(await framesOf(server.client, ids[0] ?? ''))
+  await expect.poll(() => reader.transcript()?.head, { timeout: 30_000 }).toBe(last.head)
+  expect(reader.transcript()).toEqual(last)
+  reader.stop()
+  await server.kill()
+  const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project])
+  expect(stdout).toMatch(/: clean\n$/)
+})
+
+/** Sends to every conversation, again and again until it is accepted: the server may be gone. */
+async function sendSome(
+  server: ServerProcess,
+  ids: readonly string[],
+  kill: number,
+  sent: { id: string; runId: string; number: number }[],
+): Promise<void> {
+  await Promise.all(
+    ids.map(async (id, index) => {
+      const number = kill * ids.length + index
+      const idempotencyKey = newId('msg')
+      for (let attempt = 0; attempt < 200; attempt++) {
+        try {
+          if ((await server.client.queue(id)).items.length > 6) return
+          const { run_id } = await server.client.sendMessage(
+            id,
+            { content: messageOf(number) },
+            { idempotencyKey },
+          )
+          sent.push({ id, runId: run_id, number })
+          return
+        } catch {
+          await new Promise((resolve) => setTimeout(resolve, 50))
+        }
+      }
+      throw new Error('the message was never accepted')
+    }),
+  )
+}
+
+/** Every accepted message is there once, with one terminal frame as its run's last. */
+function checkLedger(frames: readonly AnyFrame[], expected: readonly { runId: string }[]): void {
+  expect(frames.map((frame) => frame.event_id)).toEqual(frames.map((_, index) => index + 1))
+  const runIds = expected.map((one) => one.runId)
+  expect(ofKind(frames, 'message.user').map((frame) => frame.stream_id)).toEqual(runIds)
+  const terminal = frames.filter((frame) => frame.kind === 'final' || frame.kind === 'error')
+  expect(terminal.map((frame) => frame.stream_id)).toEqual(runIds)
+  for (const runId of runIds) {
+    const own = frames.filter((frame) => frame.stream_id === runId)
+    expect(own.map((frame) => frame.sequence_number)).toEqual(own.map((_, index) => index + 1))
+    expect(own.at(-1)).toMatchObject({ kind: 'final', final: { status: 'completed' } })
+  }
+}
+
+/** Nothing looks as if it were still going on, and every call that began has an outcome. */
+function checkTranscript(frames: readonly AnyFrame[]): void {
+  for (const entry of runsOf(transcriptOf(frames))) {
+    expect(entry.status).toBe('completed')
+    for (const item of entry.items) if (item.type !== 'mark') expect(item.status).not.toBe('in_progress')
+    for (const tool of toolsOf(entry)) {
+      if (tool.toolStatus !== null) expect(tool.output, `${tool.name} ${tool.argumentsText}`).toBeDefined()
+    }
+    // The whole answer, however often it was begun.
+    expect(entry.final?.response_text?.split(' ')).toHaveLength(60)
+  }
+}
+
+/** What says that it ran has run, once; what says that nobody knows has run once or not at all. */
+function checkEffects(frames: readonly AnyFrame[], effects: readonly string[]): void {
+  for (const entry of runsOf(transcriptOf(frames))) {
+    for (const tool of toolsOf(entry)) {
+      const word = /echo (\w+) >>/.exec(tool.argumentsText)?.[1]
+      if (word === undefined || tool.output === undefined) continue
+      const count = effects.filter((line) => line === word).length
+      const isKnown = String(tool.output).includes('Exit code 0')
+      expect(count, `${word}: ${String(tool.output)}`).toBeLessThanOrEqual(1)
+      if (isKnown) expect(count, word).toBe(1)
+    }
+  }
+  expect(new Set(effects.filter(Boolean)).size).toBe(effects.filter(Boolean).length)
+}
+
+function follow(client: Client, id: string) {
+  const stop = new AbortController()
+  let transcript: Transcript | null = null
+  void (async () => {
+    for await (const next of client.transcript(id, { signal: stop.signal, firstWaitMs: 20 }))
+      transcript = next
+  })()
+  return { transcript: () => transcript, stop: () => stop.abort() }
+}
+
+async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
+  const frames: AnyFrame[] = []
+  for await (const items of client.stream(id, { follow: false })) {
+    for (const item of items) if (item.type === 'frame') frames.push(item.frame)
+  }
+  return frames
+}
