@@ -8,8 +8,8 @@ export class PathRefused extends Error {}
 
 export interface ConfinedFolder {
   root: string
-  /** The file's bytes and mode. */
-  read(path: string): Promise<{ bytes: Buffer; mode: number }>
+  /** The file's bytes and mode; `use` says what they are wanted for. */
+  read(path: string, use?: 'read' | 'write'): Promise<{ bytes: Buffer; mode: number }>
   /** Replaces the file in one step, so that a write that fails leaves what was there. Makes folders that are missing. */
   write(path: string, bytes: Uint8Array): Promise<void>
   remove(path: string): Promise<void>
@@ -68,8 +68,8 @@ export async function openConfinedFolder(options: {
   return {
     root,
     shown: (path) => lexicalParts(root, path).join('/') || '.',
-    async read(path) {
-      const parts = await partsOf(path, 'read', true)
+    async read(path, use = 'read') {
+      const parts = await partsOf(path, use, true)
       const name = fileName(parts, path)
       const folder = await openFolder(parts.slice(0, -1), false)
       try {

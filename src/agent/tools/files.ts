@@ -8,7 +8,8 @@ const MAX_LINES = 2000
 
 /** The tools that read and change single files. */
 export function fileTools(files: ConfinedFolder): Tool[] {
-  return [readFile(files), writeToFile(files), replaceInFile(files), deleteFile(files)]
+  const tools = [readFile(files), writeToFile(files), replaceInFile(files), deleteFile(files)]
+  return tools.map((tool) => ({ ...tool, run: (args, call) => confined(tool.run(args, call)) }))
 }
 
 function readFile(files: ConfinedFolder): Tool {
@@ -22,7 +23,7 @@ function readFile(files: ConfinedFolder): Tool {
       end_line: z.int().min(1).optional().describe('The last line wanted'),
     }),
     async run(args) {
-      const text = textOf(args.path, (await reading(files, args.path)).bytes)
+      const text = textOf(args.path, (await files.read(args.path)).bytes)
       const lines = text.split('\n')
       const from = args.start_line ?? 1
       const to = Math.min(args.end_line ?? lines.length, from + MAX_LINES - 1, lines.length)
@@ -41,9 +42,9 @@ function writeToFile(files: ConfinedFolder): Tool {
     args: z.object({ path, content: z.string() }),
     async run({ path: given, content }) {
       const shown = files.shown(given)
-      const before = await files.read(given).catch(nullIfMissing)
+      const before = await files.read(given, 'write').catch(nullIfMissing)
       const after = Buffer.from(content)
-      await confined(files.write(given, after))
+      await files.write(given, after)
       return {
         output: `${before ? 'Wrote' : 'Created'} ${shown} (${after.length} bytes).`,
         edits: [describeEdit(shown, before?.bytes ?? null, after)],
@@ -64,7 +65,7 @@ function replaceInFile(files: ConfinedFolder): Tool {
       replace_all: z.boolean().optional(),
     }),
     async run({ path: given, search, replace, replace_all }) {
-      const { bytes } = await reading(files, given)
+      const { bytes } = await files.read(given, 'write')
       const text = textOf(given, bytes)
       const count = text.split(search).length - 1
       if (count === 0) throw new ToolError(`The text is not in ${given}. Read the file again.`)
@@ -72,7 +73,7 @@ function replaceInFile(files: ConfinedFolder): Tool {
         throw new ToolError(`The text is in ${given} ${count} times. Give more of it, or set replace_all.`)
       }
       const after = Buffer.from(text.split(search).join(replace))
-      await confined(files.write(given, after))
+      await files.write(given, after)
       const shown = files.shown(given)
       return {
         output: `Replaced ${count === 1 ? 'it' : `${count} places`} in ${shown}.`,
@@ -91,15 +92,11 @@ function deleteFile(files: ConfinedFolder): Tool {
       const shown = files.shown(given)
       // A link out of the workspace can't be read, but be deleted.
       const before = await files.read(given).catch(() => null)
-      await confined(files.remove(given))
+      await files.remove(given)
       const edit = describeEdit(shown, before?.bytes ?? Buffer.alloc(0), null)
       return { output: `Deleted ${shown}.`, edits: [edit] }
     },
   })
-}
-
-function reading(files: ConfinedFolder, given: string) {
-  return confined(files.read(given))
 }
 
 function textOf(given: string, bytes: Buffer): string {
@@ -135,7 +132,7 @@ const systemErrors: Partial<Record<string, string>> = {
 }
 
 function nullIfMissing(error: NodeJS.ErrnoException): null {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
-  if (error instanceof PathRefused) throw new ToolError(`Refused: ${error.message}.`)
+  // A link that leads nowhere is replaced like a file that is not there.
+  if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(error.code ?? '')) return null
   throw error
 }

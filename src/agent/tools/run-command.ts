@@ -17,7 +17,7 @@ const DRAIN_MS = 150
 const SHELL = `exec 3<&0 </dev/null
 (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
 exec 3<&-
-exec /bin/sh -c "$1"`
+exec /bin/sh -c "$1" 2>&1`
 
 export interface CommandOptions {
   root: string
