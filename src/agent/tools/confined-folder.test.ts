@@ -129,12 +129,16 @@ describe('tools stay in the workspace', () => {
     await mkdir(real)
     await writeFile(join(real, 'secret.txt'), 'inside')
     let isOver = false
+    const replaceBy = async (act: () => Promise<void>): Promise<void> => {
+      await rm(real, { recursive: true, force: true })
+      await act().catch(() => replaceBy(act))
+    }
     const flipping = (async () => {
       while (!isOver) {
         await rename(real, aside)
-        await symlink(outside, real)
-        await rm(real)
-        await rename(aside, real)
+        // In between a tool may have made the folder anew.
+        await replaceBy(() => symlink(outside, real))
+        await replaceBy(() => rename(aside, real))
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 3))
       }
     })()
