@@ -49,7 +49,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     turn: Turn,
     earlier: readonly ResponseInputItem[],
   ): Promise<ToolOutcome> {
-    const tool = byName.get(call.name)
+    const tool = call.toolType === 'function' ? byName.get(call.name) : undefined
     if (!tool) return failed(`There is no tool named ${call.name}.`)
     const policy = policyOf(tool)
     if (policy === 'deny') return failed(`The tool ${call.name} is not allowed here.`)
@@ -143,9 +143,21 @@ function asDefinition({ name, description, parameters }: Tool): FunctionTool {
 
 function asItem({ callId, toolType }: FunctionCall, whole: string): ResponseInputItem {
   const output = forModel(whole, callId)
-  return toolType === 'custom_tool'
-    ? { type: 'custom_tool_call_output', call_id: callId, output }
-    : { type: 'function_call_output', call_id: callId, output }
+  switch (toolType) {
+    case 'function':
+      return { type: 'function_call_output', call_id: callId, output }
+    case 'custom_tool':
+      return { type: 'custom_tool_call_output', call_id: callId, output }
+    // These were never offered: all there is to say is that they did not run.
+    case 'shell': {
+      const outcome = { type: 'exit' as const, exit_code: 1 }
+      return { type: 'shell_call_output', call_id: callId, output: [{ stdout: '', stderr: output, outcome }] }
+    }
+    case 'local_shell':
+      return { type: 'local_shell_call_output', id: callId, output }
+    case 'apply_patch':
+      return { type: 'apply_patch_call_output', call_id: callId, status: 'failed', output }
+  }
 }
 
 function forModel(whole: string, callId: string): string {

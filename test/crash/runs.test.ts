@@ -22,10 +22,14 @@ const CONVERSATIONS = 3
 const config = { tools: { run_command: 'allow' as const } }
 
 let project: string
+let server: ServerProcess
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), 'waymark-crash-'))
 })
-afterAll(() => rm(project, { recursive: true, force: true }))
+afterAll(async () => {
+  await server.kill()
+  await rm(project, { recursive: true, force: true })
+})
 
 /** A message that makes the agent call several tools, each with an effect that can be counted. */
 function messageOf(number: number): string {
@@ -44,7 +48,7 @@ it(`[R3] [R4] [L5] after kill -9 in the middle of runs, ${KILLS} times, every me
   timeout: 3_000_000,
 }, async () => {
   const port = await freePort()
-  let server = await startServerProcess(project, { port, config })
+  server = await startServerProcess(project, { port, config })
   const ids: string[] = []
   for (let count = 0; count < CONVERSATIONS; count++) ids.push((await server.client.createConversation()).id)
   const reader = follow(server.client, ids[0] ?? '')
@@ -93,10 +97,12 @@ async function sendSome(
   await Promise.all(
     ids.map(async (id, index) => {
       const number = kill * ids.length + index
+      // What waits is enough for a while.
+      const { items } = await server.client.queue(id).catch(() => ({ items: [] }))
+      if (items.length > 5) return
       const idempotencyKey = newId('msg')
       for (let attempt = 0; attempt < 200; attempt++) {
         try {
-          if ((await server.client.queue(id)).items.length > 6) return
           const { run_id } = await server.client.sendMessage(
             id,
             { content: messageOf(number) },

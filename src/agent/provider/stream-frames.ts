@@ -15,7 +15,7 @@ import {
 export interface ModelResult {
   /** The items it put out, as the provider wants them back. */
   output: ResponseOutputItem[]
-  /** Calls of functions, with the place of their items. */
+  /** Calls that wait for us, with the place of their items. */
   calls: FunctionCall[]
   status: 'completed' | 'incomplete'
   reason: string | null
@@ -23,8 +23,11 @@ export interface ModelResult {
   providerIds: string[]
 }
 
+/** Calls that whoever asked the model has to answer. */
+export type CallType = 'function' | 'custom_tool' | 'shell' | 'local_shell' | 'apply_patch'
+
 export interface FunctionCall {
-  toolType: 'function' | 'custom_tool'
+  toolType: CallType
   callId: string
   name: string
   arguments: string
@@ -51,6 +54,8 @@ export interface Mapping {
   items: Map<number, OpenItem>
   result: ModelResult
   failure: ModelFailure | null
+  /** Calls whose outcome came in the same stream: the provider has run them. */
+  answered: Set<string>
   isEnded: boolean
 }
 
@@ -69,6 +74,7 @@ export function createFrameMapper({ emit, newResponseId }: MapperOptions): Frame
       providerIds: [],
     },
     failure: null,
+    answered: new Set(),
     isEnded: false,
   }
   let hasBegun = false
@@ -93,7 +99,8 @@ export function createFrameMapper({ emit, newResponseId }: MapperOptions): Frame
           isRetryable: true,
         })
       }
-      return mapping.result
+      const { result } = mapping
+      return { ...result, calls: result.calls.filter(({ callId }) => !mapping.answered.has(callId)) }
     },
   }
 }

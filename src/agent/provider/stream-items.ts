@@ -9,7 +9,7 @@ import {
 } from '../../core/limits.ts'
 import { createTextRedactor, redact } from '../../core/redact.ts'
 import type { FrameDraft, Notice } from '../../protocol/frames.ts'
-import type { Mapping } from './stream-frames.ts'
+import type { CallType, Mapping } from './stream-frames.ts'
 
 /** An item as its provider sends it; most fields depend on the type, and some types are new to us. */
 export type RawItem = { type: string; id?: string } & Record<string, unknown>
@@ -47,6 +47,14 @@ const HOSTED = new Set([
   'local_shell_call',
   'apply_patch_call',
   'computer_call',
+])
+/** What whoever asked the model has to answer, unless the outcome comes in the same stream. */
+const ANSWERED_BY_US = new Set([
+  'function_call',
+  'custom_tool_call',
+  'shell_call',
+  'local_shell_call',
+  'apply_patch_call',
 ])
 /** Of those, the ones whose beginning no event tells. */
 const SILENT = new Set(['shell_call', 'local_shell_call', 'apply_patch_call', 'computer_call'])
@@ -96,18 +104,21 @@ export function endItem(
   if (text(raw.call_id)) item.callId = text(raw.call_id)
   if (nameOf(raw)) item.name = nameOf(raw)
   mapping.result.output.push(raw as unknown as ResponseOutputItem)
-  if (isOutcome(raw)) return sendOutput(mapping, item, raw.output, sequence)
+  if (isOutcome(raw)) {
+    mapping.answered.add(item.callId)
+    return sendOutput(mapping, item, raw.output, sequence)
+  }
   endContent(mapping, item, raw, sequence)
-  if (raw.type === 'function_call' || raw.type === 'custom_tool_call') noteCall(mapping, item, raw)
+  if (ANSWERED_BY_US.has(raw.type)) noteCall(mapping, item, raw)
   mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
 }
 
 function noteCall(mapping: Mapping, item: OpenItem, raw: RawItem): void {
   mapping.result.calls.push({
-    toolType: raw.type === 'custom_tool_call' ? 'custom_tool' : 'function',
+    toolType: toolTypeOf(raw.type) as CallType,
     callId: item.callId,
     name: item.name,
-    arguments: text(raw.type === 'custom_tool_call' ? raw.input : raw.arguments),
+    arguments: argumentsOf(raw) ?? '{}',
     responseId: mapping.responseId,
     outputIndex: item.outputIndex,
     itemId: item.itemId,
