@@ -37,6 +37,9 @@ export interface RunningServer {
   loginUrl: string
   token: string
   ledger: Ledger
+  queue: Queue
+  /** How many runs this process is working on. */
+  activeRuns(): number
   /** What answers messages, as people should be told. */
   model: ModelNote
   close(): Promise<void>
@@ -89,6 +92,8 @@ export async function startServer(config: Config): Promise<RunningServer> {
       loginUrl: `${url}/login?code=${loginCode}`,
       token,
       ledger,
+      queue,
+      activeRuns: working.active,
       model: working.model,
       async close() {
         await withdraw()

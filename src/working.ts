@@ -28,6 +28,7 @@ export interface ModelNote {
 /** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Working {
   model: ModelNote
+  active(): number
   stop(): Promise<void>
 }
 
@@ -63,7 +64,8 @@ export async function startWorking(config: Config, store: Store, log: Log): Prom
   })
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
   return {
-    model: { name: model, url: config.baseUrl, isDemo: demo !== null },
+    model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
+    active: worker.active,
     async stop() {
       clearTimeout(loading)
       await worker.stop()

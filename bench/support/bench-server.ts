@@ -1,11 +1,16 @@
 // A server in a process of its own, for benches that must not share one with their client. Started by `startBenchServer`.
 import { readConfig } from '../../src/config.ts'
 import { startServer } from '../../src/main.ts'
+import { type ConversationId, newId } from '../../src/protocol/ids.ts'
 import { newConversation, startRun, TENANT } from '../../test/support/frames.ts'
 import { wordFrame } from './store.ts'
 
 const [project = ''] = process.argv.slice(2)
-const server = await startServer({ ...readConfig({ project }, {}), port: 0, logLevel: 'error' })
+const config = {
+  ...readConfig({ project }, { PATH: process.env.PATH }),
+  tools: { run_command: 'allow' as const },
+}
+const server = await startServer({ ...config, port: 0, logLevel: 'error' })
 const conversationId = await newConversation(server.ledger)
 const run = await startRun(server.ledger, conversationId)
 let peak = 0
@@ -15,6 +20,10 @@ export type BenchRequest =
   | { type: 'fill'; frames: number }
   | { type: 'stamp'; count: number; everyMs: number }
   | { type: 'memory' }
+  | { type: 'model' }
+  | { type: 'active' }
+  | { type: 'run'; conversationId: string; content: string }
+  | { type: 'stop'; conversationId: string }
 
 const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>> = {
   async fill({ frames }: { frames: number }) {
@@ -31,12 +40,43 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
       await new Promise((resolve) => setTimeout(resolve, everyMs))
     }
   },
+  model: async () => server.model.url,
+  active: async () => server.activeRuns(),
+  /** From the message to its terminal frame, in milliseconds. */
+  async run({ conversationId: id, content }: { conversationId: ConversationId; content: string }) {
+    const started = performance.now()
+    await send(id, content)
+    await frameLike(id, /"kind":"(final|error)"/)
+    return performance.now() - started
+  },
+  /** A command is running; from the word to stop it to the terminal frame. */
+  async stop({ conversationId: id }: { conversationId: ConversationId }) {
+    await send(id, '!run_command {"command":"echo begun; sleep 60"}')
+    await frameLike(id, /"partial":true/)
+    const started = performance.now()
+    await server.queue.stop({ tenant: TENANT, conversationId: id, by: 'bench' })
+    await frameLike(id, /"kind":"final"/)
+    return performance.now() - started
+  },
   async memory() {
     const since = peak
     globalThis.gc?.()
     peak = process.memoryUsage().rss
     return { peak: since, now: peak }
   },
+}
+
+async function send(id: ConversationId, content: string): Promise<void> {
+  const command = { tenant: TENANT, conversationId: id, content }
+  await server.queue.enqueue({ ...command, runId: newId('run'), messageId: newId('msg') })
+}
+
+async function frameLike(id: ConversationId, pattern: RegExp): Promise<void> {
+  const stop = new AbortController()
+  const query = { tenant: TENANT, conversationId: id, cursor: null, limit: 500 }
+  for await (const page of server.ledger.follow(query, stop.signal)) {
+    if (page.frames.some((frame) => pattern.test(frame))) return
+  }
 }
 
 setInterval(() => {

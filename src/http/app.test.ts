@@ -465,6 +465,12 @@ describe('the HTTP API', () => {
       'get /conversations/{id}/ledger/events',
       'get /conversations/{id}/ledger/stream',
       'get /conversations/{id}/messages',
+      'post /conversations/{id}/messages',
+      'get /conversations/{id}/queue',
+      'delete /conversations/{id}/queue/{run_id}',
+      'post /conversations/{id}/runs/{run_id}/cancel',
+      'post /conversations/{id}/stop',
+      'post /conversations/{id}/runs/{run_id}/approvals',
     ])
   })
 })

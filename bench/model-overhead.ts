@@ -1,0 +1,58 @@
+// A long answer of the demo model at full speed, from the request to the last durable frame, against the SDK alone.
+import OpenAI from 'openai'
+import { createClient } from '../src/client/index.ts'
+import { median, milliseconds, report, say, times } from './support/figure.ts'
+import { startBenchServer } from './support/start-bench-server.ts'
+
+const WORDS = 10_000
+const ROUNDS = 7
+const content = `!say ${WORDS}`
+
+const server = await startBenchServer()
+const client = createClient({ url: server.url, token: server.token })
+const modelUrl = await server.ask<string>({ type: 'model' })
+const sdk = new OpenAI({ baseURL: modelUrl, apiKey: 'none' })
+
+const own: number[] = []
+const alone: number[] = []
+for (let round = 0; round <= ROUNDS; round++) {
+  // A conversation each, so that both send the same to the model.
+  const { id } = await client.createConversation()
+  const ours = await untilFinal(id)
+  const theirs = await consume()
+  // The first warms both up.
+  if (round === 0) continue
+  own.push(ours)
+  alone.push(theirs)
+  say(`round ${round}: ${milliseconds(ours)} against ${milliseconds(theirs)}`)
+}
+await server.stop()
+
+report([
+  {
+    figure: `an answer of ${WORDS.toLocaleString('en')} words, each a durable frame; peer: the same stream read with the openai SDK alone`,
+    ours: milliseconds(median(own)),
+    peer: milliseconds(median(alone)),
+    ratio: times(median(own) / median(alone)),
+    wanted: 'at most 2×',
+    met: median(own) <= 2 * median(alone),
+  },
+])
+
+/** Measured in the server: from the message's acceptance to its terminal frame, all of it durable. */
+async function untilFinal(id: string): Promise<number> {
+  return await server.ask<number>({ type: 'run', conversationId: id, content })
+}
+
+async function consume(): Promise<number> {
+  const started = performance.now()
+  let words = 0
+  const stream = await sdk.responses.create({
+    model: 'demo',
+    input: [{ role: 'user', content }],
+    stream: true,
+  })
+  for await (const event of stream) if (event.type === 'response.output_text.delta') words++
+  if (words !== WORDS) throw new Error('words are missing')
+  return performance.now() - started
+}

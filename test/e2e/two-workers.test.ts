@@ -1,0 +1,115 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import type { Client } from '../../src/client/index.ts'
+import type { AnyFrame } from '../../src/protocol/frames.ts'
+import { ofKind } from '../support/runs.ts'
+import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+
+const name = `test_${randomBytes(6).toString('hex')}`
+const shared = {
+  databaseUrl: `${inject('postgresUrl')}/${name}`,
+  workspaceId: 'Shared.Folder',
+  tools: { run_command: 'allow' as const },
+  leaseSeconds: 1,
+}
+const processes: ServerProcess[] = []
+let project: string
+let other: string
+
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), 'waymark-shared-'))
+  other = await mkdtemp(join(tmpdir(), 'waymark-shared-'))
+  await onServer(`create database ${name}`)
+})
+afterAll(async () => {
+  await Promise.all(processes.map((one) => one.kill()))
+  await onServer(`drop database ${name} with (force)`)
+  for (const folder of [project, other]) await rm(folder, { recursive: true, force: true })
+})
+
+/** Both work on the same folder; each has a data folder, and so a token, of its own. */
+async function startWorker(dataDir: string): Promise<ServerProcess> {
+  const one = await startServerProcess(project, { config: { ...shared, dataDir } })
+  processes.push(one)
+  return one
+}
+
+it('[R1] two workers on one Postgres never work on one conversation at once', {
+  timeout: 120_000,
+}, async () => {
+  const workers = [await startWorker(join(other, 'a')), await startWorker(join(other, 'b'))]
+  const client = workers[0]?.client as Client
+  const ids: string[] = []
+  for (let count = 0; count < 6; count++) ids.push((await client.createConversation()).id)
+  // A folder that can be made only once tells when two are at it.
+  const alone = (id: string, turn: number) =>
+    `!run_command {"command":"mkdir ${id} && sleep 0.05 && rmdir ${id} # ${turn}"}`
+  for (let turn = 0; turn < 5; turn++) {
+    await Promise.all(
+      ids.map((id, index) =>
+        workers[(turn + index) % 2]?.client.sendMessage(id, { content: alone(id, turn) }),
+      ),
+    )
+  }
+  for (const id of ids) {
+    await expect
+      .poll(async () => ofKind(await framesOf(client, id), 'final').length, { timeout: 60_000 })
+      .toBe(5)
+    const outputs = ofKind(await framesOf(client, id), 'tool.output')
+    expect(outputs.map((frame) => frame.output)).toEqual(Array.from({ length: 5 }, () => '[Exit code 0.]'))
+  }
+  await Promise.all(workers.map((one) => one.kill()))
+})
+
+it('[L8] [R3] a worker that is paused past its lease can not append when it comes back', {
+  timeout: 120_000,
+}, async () => {
+  const first = await startWorker(join(other, 'a'))
+  const { id } = await first.client.createConversation()
+  await first.client.sendMessage(id, {
+    content: '!run_command {"command":"echo x >> once.txt"}\n!wait 40\n!say 60',
+  })
+  await expect
+    .poll(async () => ofKind(await framesOf(first.client, id), 'message.delta').length, { timeout: 10_000 })
+    .toBeGreaterThan(3)
+  const second = await startWorker(join(other, 'b'))
+  first.process.kill('SIGSTOP')
+  await expect
+    .poll(async () => ofKind(await framesOf(second.client, id), 'final').length, { timeout: 30_000 })
+    .toBe(1)
+  const frames = await framesOf(second.client, id)
+  first.process.kill('SIGCONT')
+  // It answers again, so it has had its chance to write.
+  await first.client.conversation(id)
+  const another = await first.client.createConversation()
+  await first.client.sendMessage(another.id, { content: 'hello' })
+  await expect
+    .poll(async () => ofKind(await framesOf(first.client, another.id), 'final').length, { timeout: 20_000 })
+    .toBe(1)
+  expect(await framesOf(first.client, id)).toEqual(frames)
+
+  expect(frames.at(-1)).toMatchObject({ kind: 'final', final: { status: 'completed' } })
+  expect(ofKind(frames, 'lifecycle').some((frame) => frame.reason?.includes('interruption'))).toBe(true)
+  // The words that were cut off are closed, and the tool was not run again.
+  expect(ofKind(frames, 'output_item.done').filter((frame) => frame.status === 'incomplete')).toHaveLength(1)
+  expect(ofKind(frames, 'tool.output')).toHaveLength(1)
+})
+
+async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
+  const frames: AnyFrame[] = []
+  for await (const items of client.stream(id, { follow: false })) {
+    for (const item of items) if (item.type === 'frame') frames.push(item.frame)
+  }
+  return frames
+}
+
+async function onServer(statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` })
+  await client.connect()
+  await client.query(statement)
+  await client.end()
+}
