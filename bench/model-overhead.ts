@@ -3,15 +3,16 @@ import OpenAI from 'openai'
 import { createClient } from '../src/client/index.ts'
 import { median, milliseconds, report, say, times } from './support/figure.ts'
 import { startBenchServer } from './support/start-bench-server.ts'
+import { startModelProcess } from './support/start-model-process.ts'
 
 const WORDS = 10_000
 const ROUNDS = 7
 const content = `!say ${WORDS}`
 
-const server = await startBenchServer()
+const model = await startModelProcess()
+const server = await startBenchServer({ baseUrl: model.url })
 const client = createClient({ url: server.url, token: server.token })
-const modelUrl = await server.ask<string>({ type: 'model' })
-const sdk = new OpenAI({ baseURL: modelUrl, apiKey: 'none' })
+const sdk = new OpenAI({ baseURL: model.url, apiKey: 'none' })
 
 const own: number[] = []
 const alone: number[] = []
@@ -27,6 +28,7 @@ for (let round = 0; round <= ROUNDS; round++) {
   say(`round ${round}: ${milliseconds(ours)} against ${milliseconds(theirs)}`)
 }
 await server.stop()
+await model.stop()
 
 report([
   {

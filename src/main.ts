@@ -17,9 +17,9 @@ import { newId } from './protocol/ids.ts'
 import { createAgentStates } from './stores/agent-states.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
 import type { Engine } from './stores/engine.ts'
+import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
 import { createLedger } from './stores/ledger.ts'
 import { createQueue } from './stores/queue.ts'
-import { createQueueNotices } from './stores/queue-notices.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
@@ -143,17 +143,17 @@ export function hasStore(config: Pick<Config, 'dataDir' | 'databaseUrl'>): boole
 /** The store alone, for commands that work without a server. */
 export async function openStore(
   config: Pick<Config, 'dataDir' | 'databaseUrl'>,
-  options: Pick<Parameters<typeof createLedger>[0], 'onCommitted'> = {},
+  options: { onCommitted?: (group: CommittedGroup) => void } = {},
 ): Promise<Store> {
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
   const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
-  const queueNotices = createQueueNotices(engine)
-  const ledger = createLedger({ engine, blobs, clock: systemClock, queueNotices, ...options })
+  const writes = createGroupedWrites({ engine, ...options })
+  const ledger = createLedger({ engine, blobs, clock: systemClock, writes })
   return {
     ledger,
-    queue: createQueue({ engine, clock: systemClock, queueNotices }),
-    states: createAgentStates(engine),
+    queue: createQueue({ engine, clock: systemClock, writes }),
+    states: createAgentStates({ engine, writes }),
     results: createToolResults({ engine, blobs }),
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),

@@ -5,22 +5,22 @@ import { type ConversationId, newId } from '../../src/protocol/ids.ts'
 import { newConversation, startRun, TENANT } from '../../test/support/frames.ts'
 import { wordFrame } from './store.ts'
 
-const [project = ''] = process.argv.slice(2)
+const [project = '', given = '{}'] = process.argv.slice(2)
 const config = {
   ...readConfig({ project }, { PATH: process.env.PATH }),
   tools: { run_command: 'allow' as const },
 }
-const server = await startServer({ ...config, port: 0, logLevel: 'error' })
+const server = await startServer({ ...config, ...JSON.parse(given), port: 0, logLevel: 'error' })
 const conversationId = await newConversation(server.ledger)
 const run = await startRun(server.ledger, conversationId)
 let peak = 0
+let watching: NodeJS.Timeout | undefined
 
 /** What a bench asks of the server. */
 export type BenchRequest =
   | { type: 'fill'; frames: number }
   | { type: 'stamp'; count: number; everyMs: number }
   | { type: 'memory' }
-  | { type: 'model' }
   | { type: 'active' }
   | { type: 'run'; conversationId: string; content: string }
   | { type: 'stop'; conversationId: string }
@@ -40,13 +40,13 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
       await new Promise((resolve) => setTimeout(resolve, everyMs))
     }
   },
-  model: async () => server.model.url,
   active: async () => server.activeRuns(),
   /** From the message to its terminal frame, in milliseconds. */
   async run({ conversationId: id, content }: { conversationId: ConversationId; content: string }) {
     const started = performance.now()
+    const ended = runEnd(id)
     await send(id, content)
-    await frameLike(id, /"kind":"(final|error)"/)
+    await ended
     return performance.now() - started
   },
   /** A command is running; from the word to stop it to the terminal frame. */
@@ -58,7 +58,11 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
     await frameLike(id, /"kind":"final"/)
     return performance.now() - started
   },
+  /** The most since it was asked for the last time; it is watched from the first time on. */
   async memory() {
+    watching ??= setInterval(() => {
+      peak = Math.max(peak, process.memoryUsage.rss())
+    }, 5)
     const since = peak
     globalThis.gc?.()
     peak = process.memoryUsage().rss
@@ -71,6 +75,23 @@ async function send(id: ConversationId, content: string): Promise<void> {
   await server.queue.enqueue({ ...command, runId: newId('run'), messageId: newId('msg') })
 }
 
+/** When a run's terminal frame is stored, it leaves the queue, in the same transaction. */
+function runEnd(id: ConversationId): Promise<void> {
+  return new Promise((resolve) => {
+    let hasBegun = false
+    const unlisten = server.queue.onChange((changed) => {
+      if (changed !== id) return
+      void server.queue.read(TENANT, id).then(({ active, waiting }) => {
+        if (active || waiting.length > 0) hasBegun = true
+        else if (hasBegun) {
+          unlisten()
+          resolve()
+        }
+      })
+    })
+  })
+}
+
 async function frameLike(id: ConversationId, pattern: RegExp): Promise<void> {
   const stop = new AbortController()
   const query = { tenant: TENANT, conversationId: id, cursor: null, limit: 500 }
@@ -79,9 +100,6 @@ async function frameLike(id: ConversationId, pattern: RegExp): Promise<void> {
   }
 }
 
-setInterval(() => {
-  peak = Math.max(peak, process.memoryUsage().rss)
-}, 5).unref()
 process.on('message', (request: BenchRequest) => {
   void answers[request.type](request as never).then((answer) => process.send?.(answer ?? null))
 })

@@ -1,13 +1,14 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import type { Config } from '../../src/config.ts'
 import type { BenchRequest } from './bench-server.ts'
 import { temporaryFolder } from './store.ts'
 
-export async function startBenchServer() {
+export async function startBenchServer(config: Partial<Config> = {}) {
   const { folder, remove } = await temporaryFolder()
   const file = fileURLToPath(new URL('./bench-server.ts', import.meta.url))
-  const child = fork(file, [folder], {
+  const child = fork(file, [folder, JSON.stringify(config)], {
     execArgv: ['--expose-gc'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })

@@ -2,6 +2,7 @@ import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint'
 import type { ResponseInputItem } from 'openai/resources/responses/responses'
 import type { Usage } from '../protocol/frames.ts'
 import type { FunctionCall, ModelResult } from './provider/stream-frames.ts'
+import type { StateSaver } from './state-saver.ts'
 
 /**
  * The agent's graph, with what it remembers between two steps:
@@ -34,7 +35,7 @@ export interface GraphSteps {
 
 export interface GraphOptions {
   steps: GraphSteps
-  saver: BaseCheckpointSaver
+  saver: StateSaver
   threadId: string
   maxModelCalls: number
 }
@@ -52,13 +53,13 @@ export async function runGraph(options: GraphOptions): Promise<GraphState & { st
     ? null
     : { modelCalls: 0, pending: [], usage: noUsage(), status: 'completed', reason: null }
   // Each step's state is stored before the next step begins: what has had an effect is never forgotten (R4).
-  await graph.invoke(input as never, {
+  const end = await graph.invoke(input as never, {
     ...config,
     durability: 'sync',
     recursionLimit: maxModelCalls * 2 + 10,
   })
-  const last = await graph.getState(config)
-  return { ...(last.values as GraphState), stateId: String(last.config.configurable?.checkpoint_id) }
+  if (saver.lastId === null) throw new Error('the graph has ended without a state')
+  return { ...(end as unknown as GraphState), stateId: saver.lastId }
 }
 
 /** Loaded when it is first needed: it takes half a second. */

@@ -31,12 +31,18 @@ export class StateSaver extends BaseCheckpointSaver {
   readonly #states: AgentStates
   readonly #fence: Fence | null
   readonly #base: string | null
+  #lastId: string | null = null
 
   constructor({ states, fence = null, base = null }: StateSaverOptions) {
     super()
     this.#states = states
     this.#fence = fence
     this.#base = base
+  }
+
+  /** The state that was stored last, or else the one that was read last. */
+  get lastId(): string | null {
+    return this.#lastId
   }
 
   async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
@@ -49,6 +55,7 @@ export class StateSaver extends BaseCheckpointSaver {
       (id === null && this.#base !== null && namespace === ''
         ? await this.#states.get({ threadId, namespace, id: this.#base })
         : null)
+    if (found && id === null) this.#lastId = found.id
     return found ? await this.#asTuple(found, threadId) : undefined
   }
 
@@ -101,6 +108,7 @@ export class StateSaver extends BaseCheckpointSaver {
       },
       this.#fence,
     )
+    this.#lastId = checkpoint.id
     return configOf(threadId, namespace, checkpoint.id)
   }
 

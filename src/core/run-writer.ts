@@ -24,8 +24,12 @@ export class AppendRefused extends Error {
   }
 }
 
-/** So many frames may be under way: enough to fill a group commit, few enough to cost no memory. */
-const MOST_UNDER_WAY = 2000
+/** Between two appends of a run that has more to say than one commit can take. */
+const PAUSE_MS = 8
+/** So many frames may be under way: enough to keep the ledger busy, few enough to cost no memory. */
+const MOST_UNDER_WAY = 6000
+/** And so many are left when there is room again: who waited for all of them would let the ledger run dry. */
+const ROOM_AT = 4000
 
 export function createRunWriter(deps: {
   ledger: Pick<Ledger, 'append'>
@@ -37,9 +41,14 @@ export function createRunWriter(deps: {
   onFailure: (error: Error) => void
 }): RunWriter {
   const { ledger, tenant, conversationId, hold, record, onFailure } = deps
+  let collected: FrameDraft[] = []
+  let sending: NodeJS.Timeout | NodeJS.Immediate | null = null
+  let unstored = 0
+  let lastSent = 0
   let underWay = 0
   let failure: Error | null = null
   let last: Promise<void> = Promise.resolve()
+  let room = Promise.withResolvers<void>()
 
   function fail(error: Error): void {
     if (failure) return
@@ -47,23 +56,53 @@ export function createRunWriter(deps: {
     onFailure(error)
   }
 
+  /**
+   * When nothing is under way, at once: what one packet of the provider's has brought. Otherwise with what else comes
+   * until then and within a moment: a fast answer is stored in few large commits, a slow one word by word.
+   */
+  function sendSoon(): void {
+    if (sending || collected.length === 0 || unstored > 0) return
+    const wait = lastSent + PAUSE_MS - performance.now()
+    sending = wait <= 0 ? setImmediate(send) : setTimeout(send, wait)
+  }
+
+  function send(): void {
+    clearTimeout(sending as NodeJS.Timeout)
+    clearImmediate(sending as NodeJS.Immediate)
+    sending = null
+    const frames = collected
+    collected = []
+    if (frames.length === 0 || failure) return
+    unstored++
+    lastSent = performance.now()
+    last = ledger
+      .append({ tenant, conversationId, run: hold, frames })
+      .then((result) => (result.ok ? undefined : fail(new AppendRefused(result.refusal))), fail)
+      .finally(() => {
+        unstored--
+        underWay -= frames.length
+        sendSoon()
+        if (underWay > ROOM_AT && !failure) return
+        room.resolve()
+        room = Promise.withResolvers()
+      })
+  }
+
   return {
     write(...frames) {
       if (failure) throw failure
-      if (frames.length === 0) return
-      for (const frame of frames) record.note(frame)
+      for (const frame of frames) {
+        record.note(frame)
+        collected.push(frame)
+      }
       underWay += frames.length
-      last = ledger
-        .append({ tenant, conversationId, run: hold, frames })
-        .then((result) => (result.ok ? undefined : fail(new AppendRefused(result.refusal))), fail)
-        .finally(() => {
-          underWay -= frames.length
-        })
+      sendSoon()
     },
     async flush() {
+      send()
       await last
       if (failure) throw failure
     },
-    room: () => (underWay > MOST_UNDER_WAY ? last : undefined),
+    room: () => (underWay > MOST_UNDER_WAY ? room.promise : undefined),
   }
 }

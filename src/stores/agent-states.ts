@@ -1,20 +1,23 @@
 import type { AgentStates } from '../core/agent-states.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
-import { writeOne } from './write-one.ts'
+import type { GroupedWrites } from './grouped-writes.ts'
 
-export function createAgentStates(engine: Engine): AgentStates {
+/** Written in the order of the calls: a step's writes, and the state they lead to, are one commit. */
+export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites }): AgentStates {
+  const { engine, writes } = deps
   return {
     async put(state, fence) {
-      accepted(await stored(writeOne(engine, 'putAgentState', { state, fence })))
+      accepted(await stored(writes.write('putAgentState', { state, fence }, null)))
     },
-    async putWrites(place, writes, fence) {
-      accepted(await stored(writeOne(engine, 'putAgentWrites', { place, writes, fence })))
+    async putWrites(place, written, fence) {
+      const command = { place, writes: written, fence }
+      accepted(await stored(writes.write('putAgentWrites', command, null)))
     },
     get: (place) => stored(engine.read('readAgentState', place), 'read'),
     list: (query) => stored(engine.read('listAgentStates', query), 'read'),
     async deleteThread(threadId) {
-      await stored(writeOne(engine, 'deleteAgentThread', threadId))
+      await stored(writes.write('deleteAgentThread', threadId, null))
     },
     past: async (query) => accepted(await stored(engine.read('runPast', query), 'read')),
   }

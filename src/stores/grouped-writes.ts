@@ -14,8 +14,15 @@ export interface GroupedWrites {
     queueOf?: string | null,
   ): Promise<WriteResult<K>>
   append(request: AppendRequest): Promise<AppendOutcome>
+  /** Tells after each commit whose ledgers and whose queues it changed. */
+  onChanged(listener: (changed: Changed) => void): void
   /** Resolves when nothing is under way any more. */
   idle(): Promise<void>
+}
+
+export interface Changed {
+  conversations: ReadonlySet<string>
+  queues: ReadonlySet<string>
 }
 
 export interface CommittedGroup {
@@ -37,11 +44,10 @@ interface PendingAppend extends Pending {
 /** Group commit: what arrives while a transaction is under way goes into the next one together. */
 export function createGroupedWrites(deps: {
   engine: Engine
-  onChanged: (conversationIds: ReadonlySet<string>) => void
-  onQueueChanged: (conversationIds: ReadonlySet<string>) => void
   onCommitted?: (group: CommittedGroup) => void
 }): GroupedWrites {
   const { engine } = deps
+  const listeners: ((changed: Changed) => void)[] = []
   const waiting: Pending[] = []
   const underWay = new Set<Promise<void>>()
   let starting = false
@@ -78,8 +84,11 @@ export function createGroupedWrites(deps: {
     for (const [index, one] of group.entries()) {
       one.settle(outcomes[index] ?? { error: new Error('the write has no outcome') })
     }
-    deps.onChanged(new Set(group.flatMap((one) => one.conversationId ?? [])))
-    deps.onQueueChanged(new Set(writes.flatMap((one) => one.queueOf ?? [])))
+    const changed = {
+      conversations: new Set(writes.flatMap((one) => one.conversationId ?? [])),
+      queues: new Set(writes.flatMap((one) => one.queueOf ?? [])),
+    }
+    for (const listener of listeners) listener(changed)
   }
 
   return {
@@ -102,6 +111,9 @@ export function createGroupedWrites(deps: {
           enqueue(joinable)
         }
       }),
+    onChanged: (listener) => {
+      listeners.push(listener)
+    },
     async idle() {
       while (underWay.size > 0 || waiting.length > 0) await Promise.allSettled(underWay)
     },

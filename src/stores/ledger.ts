@@ -16,8 +16,7 @@ import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
-import { type CommittedGroup, createGroupedWrites } from './grouped-writes.ts'
-import type { QueueNotices } from './queue-notices.ts'
+import { createGroupedWrites, type GroupedWrites } from './grouped-writes.ts'
 import { asText, isLarge, spill, unspill } from './spill.ts'
 import type { AppendRequest } from './sql/append.ts'
 import type { StoredMessage } from './sql/messages.ts'
@@ -38,27 +37,19 @@ export interface LedgerDependencies {
   engine: Engine
   blobs: BlobStore
   clock: Clock
-  /** Told of runs that end. Default: nobody. */
-  queueNotices?: QueueNotices
-  onCommitted?: (group: CommittedGroup) => void
+  /** What else writes to the store writes through the same. Default: nothing else does. */
+  writes?: GroupedWrites
 }
 
 export function createLedger(deps: LedgerDependencies): Ledger {
-  const { engine, blobs, clock, queueNotices, onCommitted } = deps
+  const { engine, blobs, clock, writes = createGroupedWrites({ engine }) } = deps
   const wakeUps = createWakeUps()
   const spilling = new Map<string, Promise<unknown>>()
   let isClosing = false
   const shared = new Map<string, Promise<Page>>()
   const sent = createSentCounts()
-  const writes = createGroupedWrites({
-    engine,
-    onCommitted,
-    onChanged: (ids) => {
-      for (const id of ids) changed(id)
-    },
-    onQueueChanged: (ids) => {
-      for (const id of ids) queueNotices?.tell(id)
-    },
+  writes.onChanged(({ conversations }) => {
+    for (const id of conversations) changed(id)
   })
   engine.onForeignChange(({ what, conversationId }) => {
     if (what !== 'queue') changed(conversationId)

@@ -2,21 +2,20 @@ import { type Clock, timestamp } from '../core/clock.ts'
 import type { Queue } from '../core/queue.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
-import type { QueueNotices } from './queue-notices.ts'
+import type { GroupedWrites } from './grouped-writes.ts'
+import { createQueueNotices } from './queue-notices.ts'
 import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
-import { writeOne } from './write-one.ts'
 
-export function createQueue(deps: { engine: Engine; clock: Clock; queueNotices: QueueNotices }): Queue {
-  const { engine, clock, queueNotices } = deps
+export function createQueue(deps: { engine: Engine; clock: Clock; writes: GroupedWrites }): Queue {
+  const { engine, clock, writes } = deps
+  const notices = createQueueNotices(engine, writes)
 
   async function write<K extends WriteName>(
     name: K,
     argument: WriteArgument<K>,
     queueOf: string | null = null,
   ) {
-    const result = accepted<WriteResult<K>>(await stored(writeOne(engine, name, argument, queueOf)))
-    if (queueOf !== null) queueNotices.tell(queueOf)
-    return result
+    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, null, queueOf)))
   }
 
   return {
@@ -40,19 +39,19 @@ export function createQueue(deps: { engine: Engine; clock: Clock; queueNotices: 
     },
     async claim(command) {
       const claim = await write('claimRun', { ...command, now: timestamp(clock.now()) })
-      if (claim) queueNotices.tell(claim.conversationId)
+      if (claim) notices.tell(claim.conversationId)
       return claim
     },
     renew: (worker, leaseMs) => write('renewLeases', { worker, leaseMs }),
     wishes: (runId) => stored(engine.read('wishes', runId), 'read'),
     async release(worker) {
       await write('releaseLeases', worker ?? null)
-      queueNotices.tell(null)
+      notices.tell(null)
     },
     async abandon(runId) {
       await write('abandonRun', runId)
-      queueNotices.tell(null)
+      notices.tell(null)
     },
-    onChange: (listener) => queueNotices.listen(listener),
+    onChange: (listener) => notices.listen(listener),
   }
 }

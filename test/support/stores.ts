@@ -11,10 +11,10 @@ import type { Queue } from '../../src/core/queue.ts'
 import { createAgentStates } from '../../src/stores/agent-states.ts'
 import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
 import type { Engine } from '../../src/stores/engine.ts'
+import { createGroupedWrites } from '../../src/stores/grouped-writes.ts'
 import { createLedger } from '../../src/stores/ledger.ts'
 import { openPostgres } from '../../src/stores/postgres/open.ts'
 import { createQueue } from '../../src/stores/queue.ts'
-import { createQueueNotices } from '../../src/stores/queue-notices.ts'
 import { openSqlite } from '../../src/stores/sqlite/open.ts'
 
 /** A store of its own for one test, on a real engine. */
@@ -56,14 +56,14 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
   const engine = await open(folder)
   const ledgers: Ledger[] = []
   const onEngine = (one: Engine) => {
-    const queueNotices = createQueueNotices(one)
-    const ledger = createLedger({ engine: one, blobs, clock: systemClock, queueNotices })
+    const writes = createGroupedWrites({ engine: one })
+    const ledger = createLedger({ engine: one, blobs, clock: systemClock, writes })
     ledgers.push(ledger)
-    return { ledger, queue: createQueue({ engine: one, clock: systemClock, queueNotices }) }
+    const queue = createQueue({ engine: one, clock: systemClock, writes })
+    return { ledger, queue, states: createAgentStates({ engine: one, writes }) }
   }
   return {
     ...onEngine(engine),
-    states: createAgentStates(engine),
     engine,
     blobs,
     folder,
