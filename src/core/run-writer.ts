@@ -93,9 +93,14 @@ export function createRunWriter(deps: {
       if (failure) throw failure
       for (const frame of frames) {
         record.note(frame)
-        collected.push(frame)
+        const before = collected.at(-1)
+        const joined = unstored > 0 && before ? joinedDeltas(before, frame) : null
+        if (joined) collected[collected.length - 1] = joined
+        else {
+          collected.push(frame)
+          underWay++
+        }
       }
-      underWay += frames.length
       sendSoon()
     },
     async flush() {
@@ -105,4 +110,37 @@ export function createRunWriter(deps: {
     },
     room: () => (underWay > MOST_UNDER_WAY ? room.promise : undefined),
   }
+}
+
+/** Kinds whose text adds up. */
+const deltaKinds = new Set([
+  'message.delta',
+  'refusal.delta',
+  'reasoning_summary.delta',
+  'tool.arguments.delta',
+  'tool.code.delta',
+])
+/** So that whoever watches still sees words come, not pages. */
+const MOST_JOINED = 400
+
+type Delta = FrameDraft & { delta: string }
+
+/**
+ * Words that come faster than they can be stored are stored several to a frame: while an append is under way, a delta
+ * joins the one before it of the same part. Null when they don't belong together.
+ */
+function joinedDeltas(before: FrameDraft, next: FrameDraft): FrameDraft | null {
+  if (before.kind !== next.kind || !deltaKinds.has(next.kind)) return null
+  const [first, second] = [before, next] as [Delta, Delta]
+  if (first.delta.length + second.delta.length > MOST_JOINED || !isSamePart(first, second)) return null
+  return { ...second, delta: first.delta + second.delta } as FrameDraft
+}
+
+function isSamePart(a: FrameDraft, b: FrameDraft): boolean {
+  return (
+    a.output_index === b.output_index &&
+    a.content_index === b.content_index &&
+    a.response_id === b.response_id &&
+    (a as { summary_index?: number }).summary_index === (b as { summary_index?: number }).summary_index
+  )
 }

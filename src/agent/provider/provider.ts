@@ -72,10 +72,11 @@ async function stream(
     emit: (frame) => writer.write(frame),
     newResponseId: () => newId('resp'),
   })
-  const events: AsyncIterable<ResponseStreamEvent> = await client.responses.create(
-    { ...request, stream: true },
-    { signal },
-  )
+  const stoppable = client.withOptions({ fetch: fetchUntil(signal) })
+  const events: AsyncIterable<ResponseStreamEvent> = await stoppable.responses.create({
+    ...request,
+    stream: true,
+  })
   for await (const event of events) {
     mapper.take(event)
     const room = writer.room()
@@ -84,6 +85,21 @@ async function stream(
   // An aborted stream ends as if it were over.
   signal.throwIfAborted()
   return mapper.finish()
+}
+
+/**
+ * The signal stops the request itself. Given to the SDK, it would be joined with the SDK's own and asked several times an
+ * event, which costs a quarter of the time of reading a fast stream.
+ */
+function fetchUntil(signal: AbortSignal): typeof fetch {
+  return async (input, init) => {
+    const controller = new AbortController()
+    for (const one of [signal, init?.signal]) {
+      if (one?.aborted) controller.abort(one.reason)
+      one?.addEventListener('abort', () => controller.abort(one.reason), { once: true })
+    }
+    return await fetch(input, { ...init, signal: controller.signal })
+  }
 }
 
 /** Loaded when it is first needed: it takes a tenth of a second. */
