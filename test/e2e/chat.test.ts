@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestServer, type TestServer } from '../support/server.ts'
+
+const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
+
+describe('talking to the agent from a terminal', () => {
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server.close())
+
+  /** Runs a command in the project; `signalWhen` interrupts it when it has printed this. */
+  async function run(args: string[], options: { input?: string; signalWhen?: RegExp } = {}) {
+    const child = start(args)
+    let stdout = ''
+    let stderr = ''
+    let isSignalled = false
+    child.stdout?.on('data', (chunk: Buffer) => {
+      stdout += chunk.toString()
+      if (isSignalled || !options.signalWhen?.test(stdout)) return
+      isSignalled = true
+      child.kill('SIGINT')
+    })
+    child.stderr?.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString()
+    })
+    child.stdin?.end(options.input ?? '')
+    const [code] = (await once(child, 'close')) as [number]
+    return { code, stdout: stdout.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'), stderr }
+  }
+
+  function start(args: string[]): ChildProcess {
+    const { WAYMARK_TOKEN: _, ...env } = process.env
+    return spawn(process.execPath, [cli, ...args, '--project', server.config.project], { env })
+  }
+
+  it('chat reads lines, answers each, and shows tools and diffs', async () => {
+    const input =
+      'I am devansh\nwhat is \\\nmy name\n!write_to_file {"path":"a.txt","content":"hi\\n"}\n!read_file {"path":"a.txt"}\n'
+    const { code, stdout } = await run(['chat', '--new', '--title', 'Talk'], { input })
+    expect(code).toBe(0)
+    expect(stdout).toContain('agent  TIME\nHello devansh.')
+    expect(stdout).toContain(
+      [
+        '▸ write_to_file {"path":"a.txt","content":"hi\\n"}',
+        '  added a.txt +1 −0',
+        '    @@ -0,0 +1,1 @@',
+        '    +hi',
+        'Done: 1 call. The last one said: Created a.txt (3 bytes).',
+      ].join('\n'),
+    )
+    expect(stdout).toContain('▸ read_file {"path":"a.txt"}\n    hi\nDone: 1 call.')
+    const { items } = await server.client.listConversations()
+    expect(items[0]?.title).toBe('Talk')
+  })
+
+  it('send prints the answer alone, in the conversation that changed last or in a new one', async () => {
+    const { stdout } = await run(['send', 'what', 'is', 'my', 'name'])
+    expect(stdout).toBe('agent  TIME\nYour name is devansh.\n\n')
+    const piped = await run(['send', '--new'], { input: 'what is my name' })
+    expect(piped.stdout).toMatch(/I do not know your name/)
+    expect((await run(['send', '--no-wait', 'hello'])).stdout).toMatch(
+      /^run_\w+ in conv_\w+ \(it runs next\)\n$/,
+    )
+    expect(await run(['send', '!fail 400'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('demo_failure'),
+    })
+    expect(await run(['send'])).toMatchObject({ code: 1, stderr: 'waymark: there is nothing to send\n' })
+  })
+
+  it('queue and stop say what is going on', async () => {
+    const { id } = await server.client.createConversation()
+    expect((await run(['queue', id])).stdout).toBe('The queue is empty.\n')
+    expect((await run(['stop', id])).stdout).toBe('Nothing is running.\n')
+    const first = await server.client.sendMessage(id, { content: '!wait 50\n!say 1000' })
+    const second = await server.client.sendMessage(id, { content: 'and\nthen' })
+    await expect.poll(async () => (await server.client.queue(id)).active?.run_id).toBe(first.run_id)
+    const { stdout } = await run(['queue', id])
+    expect(stdout).toMatch(
+      new RegExp(`^running  ${first.run_id}  since .*\n      1  ${second.run_id}  and then\n$`),
+    )
+    expect((await run(['queue', id, '--remove', second.run_id])).stdout).toContain('Took')
+    expect((await run(['stop', id])).stdout).toBe(`Stopping ${first.run_id}.\n`)
+    await expect.poll(async () => (await server.client.queue(id)).active).toBeNull()
+  })
+
+  it('Ctrl-C stops the run that send waits for', async () => {
+    const { code, stdout } = await run(['send', '--new', '!wait 50\n!say 1000'], { signalWhen: /ledger/ })
+    expect(stdout).toContain('· cancelled')
+    expect(code).toBe(1)
+  })
+})
+
+describe("a project's settings", () => {
+  it('that let the agent do more count only when a person has agreed to them', async () => {
+    const project = await mkdtemp(join(tmpdir(), 'waymark-trust-'))
+    const home = await mkdtemp(join(tmpdir(), 'waymark-home-'))
+    await writeFile(join(project, 'waymark.config.json'), '{"tools": {"run_command": "allow"}, "port": 0}')
+    const serve = async (...args: string[]) => {
+      const child = spawn(process.execPath, [cli, 'serve', '--project', project, ...args], {
+        env: { PATH: process.env.PATH, HOME: home },
+      })
+      let text = ''
+      const isUp = new Promise<void>((resolve) => {
+        child.stdout.on('data', (chunk: Buffer) => {
+          text += chunk.toString()
+          if (text.includes('Ctrl-C')) resolve()
+        })
+      })
+      child.stderr.on('data', (chunk: Buffer) => {
+        text += chunk.toString()
+      })
+      await Promise.race([isUp, once(child, 'exit')])
+      child.kill('SIGKILL')
+      return text
+    }
+    expect(await serve()).toMatch(/waymark\.config\.json sets tools; look at it.*--trust/)
+    expect(await serve('--trust')).toContain('Waymark serves')
+    expect(await serve()).toContain('Waymark serves')
+    await writeFile(
+      join(project, 'waymark.config.json'),
+      '{"tools": {"run_command": "allow"}, "mcpServers": {}, "port": 0}',
+    )
+    expect(await serve()).toMatch(/sets tools, mcpServers/)
+    await writeFile(join(project, 'waymark.config.json'), '{"apiKey": "sk-x"}')
+    expect(await serve()).toMatch(/must not have apiKey: set OPENAI_API_KEY instead/)
+    await writeFile(join(project, 'waymark.config.json'), '{"port": 0}')
+    expect(await serve('--tools', 'run_command=maybe')).toMatch(
+      /--tools must be tools with allow, ask or deny/,
+    )
+    expect(await readFile(join(home, '.config/waymark/trusted-settings'), 'utf8')).not.toContain('sk-')
+    await rm(project, { recursive: true })
+    await rm(home, { recursive: true })
+  })
+})
