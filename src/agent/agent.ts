@@ -45,7 +45,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       const { runGraph, StateSaver } = await loadGraph()
       const past = await states.past({ tenant, conversationId, runId })
       const tools = createToolRunner({
-        tools: [...deps.tools, ...(await mcp.tools())],
+        tools: [...deps.tools, ...(await unlessAborted(mcp.tools(), signal))],
         policies,
         results,
         log,
@@ -104,6 +104,16 @@ export async function loadGraph() {
     import('openai'),
   ])
   return { runGraph, StateSaver }
+}
+
+/** What takes long to come is not waited for when the run is stopped. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason)
+    if (signal.aborted) return stop()
+    signal.addEventListener('abort', stop, { once: true })
+    void work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+  })
 }
 
 /** One after the other: what a tool does may depend on what the one before it did. */

@@ -316,7 +316,7 @@ describe('messages and runs', () => {
   it('gives a long output whole by get_tool_result, from its frame a part with a notice', async () => {
     const id = await newConversation()
     const frames = await ask(server, id, '!run_command {"command":"seq 1 20000"}')
-    const [output] = ofKind(frames, 'tool.output').filter((frame) => !frame.partial)
+    const output = ofKind(frames, 'tool.output').find((frame) => !frame.partial)
     expect(String(output?.output)).toHaveLength(8000)
     expect(output?.notices).toMatchObject([{ type: 'truncated', path: 'output' }])
     const again = await ask(

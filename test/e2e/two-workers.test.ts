@@ -50,9 +50,9 @@ it('[R1] two workers on one Postgres never work on one conversation at once', {
     `!run_command {"command":"mkdir ${id} && sleep 0.05 && rmdir ${id} # ${turn}"}`
   for (let turn = 0; turn < 5; turn++) {
     await Promise.all(
-      ids.map((id, index) =>
-        workers[(turn + index) % 2]?.client.sendMessage(id, { content: alone(id, turn) }),
-      ),
+      ids.map(async (id, index) => {
+        await workers[(turn + index) % 2]?.client.sendMessage(id, { content: alone(id, turn) })
+      }),
     )
   }
   for (const id of ids) {
