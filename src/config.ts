@@ -96,8 +96,8 @@ export const settings = {
     variable: 'OPENAI_BASE_URL',
     about:
       'Where the Responses API is: Ollama, vLLM and LM Studio have one too. Not in the file: the key goes there.',
-    must: 'be an address that begins with http:// or https://',
-    schema: z.url({ protocol: /^https?$/ }),
+    must: 'be an address that begins with http:// or https://, without a user or password',
+    schema: z.url({ protocol: /^https?$/ }).refine((url) => !new URL(url).username && !new URL(url).password),
     inFile: 'never',
   },
   apiKey: {

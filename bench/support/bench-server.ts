@@ -71,7 +71,7 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
 }
 
 async function send(id: ConversationId, content: string): Promise<void> {
-  const command = { tenant: TENANT, conversationId: id, content }
+  const command = { tenant: TENANT, conversationId: id, content, mayChangeFiles: true }
   await server.queue.enqueue({ ...command, runId: newId('run'), messageId: newId('msg') })
 }
 

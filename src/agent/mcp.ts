@@ -37,8 +37,9 @@ export function createMcpTools(deps: {
     if (known && !isStale) return known
     const connection: Connection = { tools: Promise.resolve([]), client: null, failedAt: null }
     connections.set(name, connection)
-    connection.tools = open(name, server, connection).catch((error: unknown) => {
+    connection.tools = open(name, server, connection).catch(async (error: unknown) => {
       connection.failedAt = Date.now()
+      await connection.client?.close().catch(() => {})
       deps.log.error({ err: error, server: name }, 'a tool server can not be reached')
       return []
     })
@@ -54,24 +55,34 @@ export function createMcpTools(deps: {
       connection.failedAt ??= Date.now()
     }
     await client.connect(await transportTo(server, deps), { timeout: CONNECT_MS })
-    const { tools } = await client.listTools(undefined, { timeout: CONNECT_MS })
-    return tools.map((tool) => ({
-      name: `${name}__${tool.name}`,
-      description: tool.description ?? '',
-      parameters: tool.inputSchema as Record<string, unknown>,
-      isReadOnly: tool.annotations?.readOnlyHint === true,
-      policy: 'ask',
-      async run(args, { signal }) {
-        const params = { name: tool.name, arguments: args as Record<string, unknown> }
-        const result = await client
-          .callTool(params, undefined, { signal, timeout: CALL_MS })
-          .catch((error: unknown) => {
-            signal.throwIfAborted()
-            throw new ToolError(`The tool server ${name} failed: ${(error as Error).message}`)
-          })
-        return { output: outputOf(result), isFailed: result.isError === true }
-      },
-    }))
+    const tools = await allTools(client)
+    return tools
+      .filter((tool) => isUsable(`${name}__${tool.name}`))
+      .map((tool) => ({
+        name: `${name}__${tool.name}`,
+        description: tool.description ?? '',
+        parameters: tool.inputSchema as Record<string, unknown>,
+        isReadOnly: tool.annotations?.readOnlyHint === true,
+        policy: 'ask',
+        async run(args, { signal }) {
+          const params = { name: tool.name, arguments: args as Record<string, unknown> }
+          const result = await client
+            .callTool(params, undefined, { signal, timeout: CALL_MS })
+            .catch((error: unknown) => {
+              signal.throwIfAborted()
+              throw new ToolError(`The tool server ${name} failed: ${(error as Error).message}`)
+            })
+          return { output: outputOf(result), isFailed: result.isError === true }
+        },
+      }))
+  }
+
+  /** One bad name, and a provider refuses every request. */
+  function isUsable(toolName: string): boolean {
+    const isGood = /^[A-Za-z0-9_-]{1,64}$/.test(toolName)
+    if (!isGood)
+      deps.log.error({ tool: toolName }, 'a tool has a name that models do not take; it is left out')
+    return isGood
   }
 
   return {
@@ -83,6 +94,17 @@ export function createMcpTools(deps: {
       await Promise.allSettled([...connections.values()].map(async ({ client }) => await client?.close()))
     },
   }
+}
+
+async function allTools(client: Client) {
+  const found = []
+  let cursor: string | undefined
+  do {
+    const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout: CONNECT_MS })
+    found.push(...page.tools)
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+  return found
 }
 
 async function transportTo(

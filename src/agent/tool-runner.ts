@@ -30,6 +30,9 @@ export interface ToolRunner {
 export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
   const { policies, results, log } = deps
   const policyOf = (tool: Tool) => policies[tool.name] ?? tool.policy
+  /** Whoever may not change files can't have a tool do it for them, unless somebody who may says so. */
+  const policyFor = (tool: Tool, turn: Turn) =>
+    policyOf(tool) === 'allow' && !tool.isReadOnly && !turn.mayChangeFiles ? 'ask' : policyOf(tool)
   const offered = deps.tools.filter((tool) => policyOf(tool) !== 'deny')
   const byName = new Map(deps.tools.map((tool) => [tool.name, tool]))
 
@@ -51,7 +54,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
   ): Promise<ToolOutcome> {
     const tool = call.toolType === 'function' ? byName.get(call.name) : undefined
     if (!tool) return failed(`There is no tool named ${call.name}.`)
-    const policy = policyOf(tool)
+    const policy = policyFor(tool, turn)
     if (policy === 'deny') return failed(`The tool ${call.name} is not allowed here.`)
     if (turn.record.call(call.callId)?.hasBegun && !tool.isReadOnly) {
       return failed(
@@ -170,9 +173,9 @@ function forModel(whole: string, callId: string): string {
 /** How often this very call has been made since the person last said something, this time included. */
 function identicalCalls(call: FunctionCall, items: readonly ResponseInputItem[]): number {
   const since = items.findLastIndex((item) => 'role' in item && item.role === 'user')
-  return items.slice(since + 1).filter((item) => {
-    return item.type === 'function_call' && item.name === call.name && item.arguments === call.arguments
-  }).length
+  const made = items.slice(since + 1).filter((item) => item.type === 'function_call')
+  const upToThis = made.slice(0, made.findIndex((item) => item.call_id === call.callId) + 1)
+  return upToThis.filter((item) => item.name === call.name && item.arguments === call.arguments).length
 }
 
 function placeOf(call: FunctionCall) {

@@ -19,6 +19,8 @@ export interface Turn {
   runId: RunId
   hold: RunHold
   message: { messageId: string; content: string }
+  /** Otherwise whoever may is asked before a tool changes anything. */
+  mayChangeFiles: boolean
   writer: RunWriter
   /** What the run's frames say so far; more than nothing when somebody worked on it before. */
   record: RunRecord

@@ -24,8 +24,11 @@ export interface Ledger {
 
   /** Starts a run on the conversation's head and returns its first epoch. */
   openRun(command: OpenRunCommand): Promise<RunHold>
-  /** Raises the run's epoch, so that whoever held it before can't append any more (L8). */
-  takeRun(tenant: string, runId: RunId): Promise<RunHold>
+  /**
+   * Raises the run's epoch, so that whoever held it before can't append any more (L8). With `from`, only when that is
+   * still its epoch: for a holder that goes on behind a frame that was not stored.
+   */
+  takeRun(tenant: string, runId: RunId, from?: number): Promise<RunHold>
 
   page(query: PageQuery): Promise<Page>
   /**

@@ -25,8 +25,8 @@ export interface Queue {
 
   /** The next run that nobody holds, now held by this worker, or null. */
   claim(command: ClaimCommand): Promise<Claim | null>
-  /** Holds the worker's runs for longer; answers which are still its own. */
-  renew(worker: string, leaseMs: number): Promise<RunId[]>
+  /** Holds these runs for longer; answers which are still the worker's own. */
+  renew(worker: string, runIds: readonly string[], leaseMs: number): Promise<RunId[]>
   /** What people have asked of an active run so far. */
   wishes(runId: RunId): Promise<Wishes>
   /** Lets go of all runs of this worker; without one, of everybody's: for a process that knows it is alone. */
@@ -44,6 +44,8 @@ export interface EnqueueCommand {
   runId: RunId
   messageId: string
   content: string
+  /** Whether whoever sent it may change files; otherwise a person who may is asked before a tool does. */
+  mayChangeFiles: boolean
   idempotency?: Idempotency
 }
 
@@ -78,6 +80,8 @@ export interface ClaimCommand {
   leaseMs: number
   /** The workspaces this process holds. Runs of conversations that name none are anybody's. */
   workspaceIds: readonly string[]
+  /** Runs that it works on already: a process that was paused does not take them over from itself. */
+  held: readonly string[]
 }
 
 export interface Claim {
@@ -85,12 +89,15 @@ export interface Claim {
   conversationId: ConversationId
   messageId: string
   content: string
+  mayChangeFiles: boolean
   hold: RunHold
   /** Whether somebody held it before, who is gone. */
   isTakenOver: boolean
 }
 
 export interface Wishes {
+  /** Whether it is still in the queue: a run that is not has ended, or has no place any more. */
+  isQueued: boolean
   /** Who wants it stopped. */
   cancelledBy: string | null
   answers: { toolCallId: string; approved: boolean; reason: string | null; by: string }[]

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import type { PageQuery } from '../core/ledger.ts'
+import type { Page, PageQuery } from '../core/ledger.ts'
 import type { AcceptedMessage } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { AppDependencies } from './env.ts'
@@ -20,49 +21,73 @@ export async function streamRun(
     accepted: AcceptedMessage
   },
 ): Promise<void> {
-  const { tenant, conversationId, cursor, accepted } = run
-  const ended = new AbortController()
+  const { tenant, conversationId, accepted } = run
   const out = openEventStream(response, deps.stopping)
+  const ended = new AbortController()
   if (out.signal.aborted) ended.abort()
   out.signal.addEventListener('abort', () => ended.abort())
   await out.write(namedEvent('accepted', accepted))
-  // A message that is taken out of the queue never gets frames: who waits for them must be told.
-  const unlisten = deps.queue.onChange((changed) => {
-    if (changed === conversationId || changed === null) void endIfGone()
-  })
+  let { cursor } = run
   let hasBegun = false
+  let hasLeft = false
 
-  async function endIfGone(): Promise<void> {
-    if (hasBegun || ended.signal.aborted) return
-    const { active, waiting } = await deps.queue.read(tenant, conversationId)
-    const isThere = [active, ...waiting].some((one) => one?.runId === accepted.run_id)
-    if (!isThere) removed = true
-    // Its frames may be on their way: a last look at the ledger tells.
-    if (!isThere) setTimeout(() => ended.abort(), LAST_LOOK_MS)
+  const unlisten = deps.queue.onChange((changed) => {
+    if (changed === conversationId || changed === null) void lookAtQueue()
+  })
+
+  /** A run leaves the queue with its last frame, or without any when it was taken out: then nothing more will come. */
+  async function lookAtQueue(): Promise<void> {
+    try {
+      hasLeft ||= !(await isQueued())
+      if (hasLeft) ended.abort()
+    } catch (error) {
+      deps.log.error({ err: error, run: accepted.run_id }, 'the queue can not be read')
+    }
   }
-  let removed = false
+
+  async function isQueued(): Promise<boolean> {
+    try {
+      const { active, waiting } = await deps.queue.read(tenant, conversationId)
+      return [active, ...waiting].some((one) => one?.runId === accepted.run_id)
+    } catch (error) {
+      if (error instanceof WaymarkError && error.code === 'conversation_not_found') return false
+      throw error
+    }
+  }
+
+  /** Whether the run's last frame was among them. */
+  async function sendPage(page: Page): Promise<boolean> {
+    let text = ''
+    let isLast = false
+    for (const part of page.parts) {
+      for (let seq = part.from; seq <= part.to && !isLast; seq++) {
+        const frame = page.frames[seq - page.firstSeq] ?? ''
+        if (!isOf(frame, accepted.run_id)) continue
+        text += `id: ${part.segmentId}.${seq}\ndata: ${frame}\n\n`
+        isLast = isTerminalKind((JSON.parse(frame) as { kind: string }).kind)
+      }
+    }
+    hasBegun ||= text !== ''
+    if (text) await out.write(text)
+    cursor = page.last
+    return isLast
+  }
 
   async function send(): Promise<void> {
-    const query: PageQuery = { tenant, conversationId, cursor, limit: FRAMES_AT_ONCE }
-    for await (const page of deps.ledger.follow(query, ended.signal)) {
-      let text = ''
-      let isLast = false
-      for (const part of page.parts) {
-        for (let seq = part.from; seq <= part.to && !isLast; seq++) {
-          const frame = page.frames[seq - page.firstSeq] ?? ''
-          if (!isOf(frame, accepted.run_id)) continue
-          hasBegun = true
-          text += `id: ${part.segmentId}.${seq}\ndata: ${frame}\n\n`
-          isLast = isTerminalKind((JSON.parse(frame) as { kind: string }).kind)
-        }
-      }
-      if (text) await out.write(text)
-      if (isLast) return
+    const query = { tenant, conversationId, limit: FRAMES_AT_ONCE }
+    for await (const page of deps.ledger.follow({ ...query, cursor }, ended.signal)) {
+      if (await sendPage(page)) return
     }
-    if (removed && !hasBegun) await out.write(namedEvent('removed', { run_id: accepted.run_id }))
+    // Whatever it had to say is in the ledger by now.
+    while (hasLeft && !out.signal.aborted) {
+      const page = await deps.ledger.page({ ...query, cursor })
+      if (await sendPage(page)) return
+      if (!page.atEnd) continue
+      return await out.write(namedEvent(hasBegun ? 'abandoned' : 'removed', { run_id: accepted.run_id }))
+    }
   }
 
-  void endIfGone().catch(() => {})
+  void lookAtQueue()
   void send()
     .catch(async (error: unknown) => {
       deps.log.error({ err: error, run: accepted.run_id }, 'a stream broke off')
@@ -74,9 +99,6 @@ export async function streamRun(
       out.end()
     })
 }
-
-/** How long frames may take from the commit to a reader. */
-const LAST_LOOK_MS = 1000
 
 /** The envelope's head comes first in every frame, in one order. */
 function isOf(frame: string, runId: string): boolean {

@@ -174,10 +174,15 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       await write('fork', { ...command, now: clock.now() }, command.newConversationId)
     },
     async cut(command) {
-      await write('cut', { ...command, now: clock.now() }, command.conversationId)
+      await write('cut', { ...command, now: clock.now() }, command.conversationId, command.conversationId)
     },
     async moveHead(command) {
-      await write('moveHead', { ...command, now: clock.now() }, command.conversationId)
+      await write(
+        'moveHead',
+        { ...command, now: clock.now() },
+        command.conversationId,
+        command.conversationId,
+      )
     },
     async change(tenant, id, change) {
       await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
@@ -186,7 +191,7 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       await write('removeConversation', { tenant, id, by, now: clock.now() }, id, id)
     },
     openRun: (command) => write('openRun', command),
-    takeRun: (tenant, runId) => write('takeRun', { tenant, runId }),
+    takeRun: (tenant, runId, from) => write('takeRun', { tenant, runId, from: from ?? null }),
     line: (tenant, id) => read('line', { tenant, id }),
     conversation: (tenant, id) => read('readConversation', { tenant, id }),
     async conversations(query) {

@@ -25,6 +25,7 @@ export function describeQueue(name: string, open: OpenStore): void {
         runId: newId('run'),
         messageId: newId('msg'),
         content,
+        mayChangeFiles: true,
         ...(key ? { idempotency: { key, fingerprint: content } } : {}),
       })
 
@@ -32,6 +33,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       worker: 'w1',
       leaseMs: LEASE_MS,
       workspaceIds: [],
+      held: [],
       ...options,
     })
 
@@ -134,7 +136,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       ).rejects.toMatchObject({ code: 'lease_lost' })
       await expect(store.states.putWrites(place, [], fence)).rejects.toMatchObject({ code: 'lease_lost' })
       expect(await readAll(store.ledger, id)).toEqual(before)
-      expect(await store.queue.renew('paused', LEASE_MS)).toEqual([])
+      expect(await store.queue.renew('paused', [held.hold.runId], LEASE_MS)).toEqual([])
       await end(taken)
     })
 
@@ -142,12 +144,53 @@ export function describeQueue(name: string, open: OpenStore): void {
       const id = await newConversation(store.ledger)
       await send(id)
       const held = (await store.queue.claim(worker({ worker: 'alive', leaseMs: 1 }))) as Claim
-      expect(await store.queue.renew('alive', LEASE_MS)).toEqual([held.hold.runId])
+      expect(await store.queue.renew('alive', [], LEASE_MS)).toEqual([])
+      expect(await store.queue.renew('alive', [held.hold.runId], LEASE_MS)).toEqual([held.hold.runId])
       expect(await claimAll(worker({ worker: 'heir' }))).toEqual([])
       await store.queue.release('alive')
       expect(await store.queue.claim(worker({ worker: 'heir' }))).toMatchObject({ isTakenOver: true })
       await store.queue.release('heir')
       await finishAll()
+    })
+
+    it('[R3] a worker that was paused does not take its own run over, and one that lost an answer does', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      const held = (await store.queue.claim(worker({ leaseMs: 0 }))) as Claim
+      expect(await store.queue.claim(worker({ held: [held.hold.runId] }))).toBeNull()
+      const again = await store.queue.claim(worker())
+      expect(again).toMatchObject({ isTakenOver: true, hold: { epoch: 2 } })
+      await end(again as Claim)
+    })
+
+    it('[L8] a holder goes on behind a lost frame only while the run is its own', async () => {
+      const id = await newConversation(store.ledger)
+      await send(id)
+      const { hold } = (await store.queue.claim(worker({ leaseMs: 0 }))) as Claim
+      const taken = (await store.queue.claim(worker({ worker: 'heir' }))) as Claim
+      await expect(store.ledger.takeRun(TENANT, hold.runId, hold.epoch)).rejects.toMatchObject({
+        code: 'lease_lost',
+      })
+      await end(taken)
+    })
+
+    it('a cut takes the active run out of the queue, and the next one starts', async () => {
+      const id = await newConversation(store.ledger)
+      const first = await send(id, 'a')
+      await send(id, 'b')
+      await store.queue.claim(worker())
+      await store.ledger.cut({
+        tenant: TENANT,
+        conversationId: id,
+        after: 1,
+        newSegmentId: newId('seg'),
+        messageId: 'm',
+        by: 'me',
+      })
+      expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: false })
+      const next = await store.queue.claim(worker())
+      expect(next).toMatchObject({ content: 'b' })
+      await end(next as Claim)
     })
 
     it('two workers never get the same conversation at once', async () => {
@@ -213,9 +256,17 @@ export function describeQueue(name: string, open: OpenStore): void {
       const first = await send(id, 'first')
       await send(id, 'second')
       const [claim] = await claimAll()
-      expect(await store.queue.wishes(first.runId)).toEqual({ cancelledBy: null, answers: [] })
+      expect(await store.queue.wishes(first.runId)).toEqual({
+        isQueued: true,
+        cancelledBy: null,
+        answers: [],
+      })
       expect(await store.queue.stop(command)).toBe(first.runId)
-      expect(await store.queue.wishes(first.runId)).toEqual({ cancelledBy: 'tok_me', answers: [] })
+      expect(await store.queue.wishes(first.runId)).toEqual({
+        isQueued: true,
+        cancelledBy: 'tok_me',
+        answers: [],
+      })
       expect((await store.queue.read(TENANT, id)).waiting).toHaveLength(1)
       await end(claim as Claim)
       await finishAll()

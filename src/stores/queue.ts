@@ -5,6 +5,7 @@ import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
 import { createQueueNotices } from './queue-notices.ts'
 import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
+import { writeOne } from './write-one.ts'
 
 export function createQueue(deps: { engine: Engine; clock: Clock; writes: GroupedWrites }): Queue {
   const { engine, clock, writes } = deps
@@ -15,7 +16,10 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
     argument: WriteArgument<K>,
     queueOf: string | null = null,
   ) {
-    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, null, queueOf)))
+    // Apart from the groups that appends are stored in: what it locks, it locks alone.
+    const result = accepted<WriteResult<K>>(await stored(writeOne(engine, name, argument, queueOf)))
+    if (queueOf !== null) notices.tell(queueOf)
+    return result
   }
 
   return {
@@ -38,11 +42,15 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
       await write('answerAsk', command, command.conversationId)
     },
     async claim(command) {
-      const claim = await write('claimRun', { ...command, now: timestamp(clock.now()) })
-      if (claim) notices.tell(claim.conversationId)
-      return claim
+      for (const runId of await stored(engine.read('claimable', command), 'read')) {
+        const claim = await write('claimRun', { ...command, runId, now: timestamp(clock.now()) })
+        if (!claim) continue
+        notices.tell(claim.conversationId)
+        return claim
+      }
+      return null
     },
-    renew: (worker, leaseMs) => write('renewLeases', { worker, leaseMs }),
+    renew: (worker, runIds, leaseMs) => write('renewLeases', { worker, runIds, leaseMs }),
     wishes: (runId) => stored(engine.read('wishes', runId), 'read'),
     async release(worker) {
       await write('releaseLeases', worker ?? null)

@@ -34,7 +34,15 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   const asked = createAnswers(aborter.signal)
 
   async function work(): Promise<void> {
-    const record = await recordOf(claim.hold)
+    let record: RunRecord
+    try {
+      record = await recordOf(claim.hold)
+    } catch (error) {
+      // The store answers, but not with this run's frames: nobody can go on with it.
+      await ledger.ping()
+      log.error({ err: error, run: runId }, 'the frames of a run can not be read')
+      return await endAgain(error as Error)
+    }
     const writer = writerFor(claim.hold, record)
     try {
       begin(writer, record)
@@ -67,6 +75,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       runId,
       hold: claim.hold,
       message: { messageId, content },
+      mayChangeFiles: claim.mayChangeFiles,
       writer,
       record,
       signal: aborter.signal,
@@ -80,14 +89,14 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
 
   /** Ends the run for this reason, as far as it can be ended. */
   async function end(writer: RunWriter, record: RunRecord, why: Error): Promise<void> {
-    if (why instanceof Left) return
-    if (why instanceof AppendRefused && why.refusal === 'lease_lost') return
+    if (why instanceof Left || isLost(why)) return
     if (why instanceof AppendRefused && isGone(why)) return await queue.abandon(runId)
     try {
       writer.write(...failureFrames(record, why))
       await writer.flush()
       if (!isExpected(why)) log.error({ err: why, run: runId }, 'a run failed')
     } catch (error) {
+      if (isLost(error)) return
       log.error({ err: why, cause: error, run: runId }, 'a run could not be stored')
       await endAgain(
         error instanceof AppendRefused && error.refusal === 'frame_missing' ? why : (error as Error),
@@ -97,10 +106,12 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
 
   /** A frame was not stored, so none of this hold can be: a new one goes on behind what is there (L3, L5). */
   async function endAgain(why: Error): Promise<void> {
+    let { epoch } = claim.hold
     for (let attempt = 0; attempt < END_ATTEMPTS; attempt++) {
       try {
-        const hold = await ledger.takeRun(tenant, runId)
-        const record = await recordOf(hold)
+        const hold = await ledger.takeRun(tenant, runId, epoch)
+        epoch = hold.epoch
+        const record = await recordOf(hold).catch(() => createRunRecord())
         const writer = writerFor(hold, record)
         writer.write(...failureFrames(record, why))
         return await writer.flush()
@@ -174,6 +185,14 @@ function createAnswers(signal: AbortSignal) {
       })
     },
   }
+}
+
+/** Somebody else has the run: it is theirs to end (L8). */
+function isLost(error: unknown): boolean {
+  return (
+    (error instanceof AppendRefused && error.refusal === 'lease_lost') ||
+    (error instanceof WaymarkError && error.code === 'lease_lost')
+  )
 }
 
 function isGone({ refusal }: AppendRefused): boolean {

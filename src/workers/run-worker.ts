@@ -42,9 +42,14 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     if (isClaiming) return
     isClaiming = true
     claiming = claimAll()
-      .catch((error: unknown) => log.error({ err: error }, 'the queue can not be read'))
+      .catch((error: unknown) => {
+        claimAgain = false
+        log.error({ err: error }, 'the queue can not be read')
+      })
       .finally(() => {
         isClaiming = false
+        // Somebody may have called between the last look and now.
+        if (claimAgain) wake()
       })
   }
 
@@ -52,7 +57,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     while (claimAgain) {
       claimAgain = false
       while (!isStopping && runs.size < maxRuns) {
-        const claim = await queue.claim({ worker, leaseMs, workspaceIds })
+        const claim = await queue.claim({ worker, leaseMs, workspaceIds, held: [...runs.keys()] })
         if (!claim) break
         begin(claim)
       }
@@ -65,7 +70,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     // Claimed while stopping: it is let go of with the others.
     if (isStopping) run.abort(new Left('stopping'))
     void run.done.finally(() => {
-      runs.delete(claim.hold.runId)
+      if (runs.get(run.runId) === run) runs.delete(run.runId)
       wake()
     })
   }
@@ -79,7 +84,8 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
 
   async function lookAtWishes(run: ActiveRun): Promise<void> {
     try {
-      const { cancelledBy, answers } = await queue.wishes(run.runId)
+      const { isQueued, cancelledBy, answers } = await queue.wishes(run.runId)
+      if (!isQueued) run.abort(new Left('gone'))
       if (cancelledBy !== null) run.abort(new Cancelled(cancelledBy))
       run.answered(answers)
     } catch (error) {
@@ -91,7 +97,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     if (runs.size === 0) return
     const held = [...runs.keys()]
     try {
-      const own = new Set<string>(await queue.renew(worker, leaseMs))
+      const own = new Set<string>(await queue.renew(worker, held, leaseMs))
       for (const runId of held) if (!own.has(runId)) runs.get(runId)?.abort(new Left('lease lost'))
     } catch (error) {
       log.error({ err: error }, 'the leases can not be renewed')

@@ -1,6 +1,7 @@
 import type OpenAI from 'openai'
 import type { ResponseCreateParamsStreaming, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
+import { REDACTED } from '../../core/redact.ts'
 import { closeItems, type RunRecord } from '../../core/run-record.ts'
 import type { RunWriter } from '../../core/run-writer.ts'
 import { newId } from '../../protocol/ids.ts'
@@ -43,10 +44,10 @@ export function createProvider(options: ProviderOptions): Provider {
         signal.throwIfAborted()
         try {
           client ??= openClient(options)
-          return await stream(await client, request, writer, signal)
+          return await stream(await client, { request, writer, record, signal })
         } catch (error) {
           signal.throwIfAborted()
-          const failure = asModelFailure(error)
+          const failure = asModelFailure(error, options.apiKey)
           if (!failure) throw error
           if (!failure.isRetryable || attempt >= attempts) throw failure
           const wait = waitBefore(attempt, firstWaitMs, error)
@@ -62,15 +63,12 @@ export function createProvider(options: ProviderOptions): Provider {
   }
 }
 
-async function stream(
-  client: OpenAI,
-  request: ModelRequest,
-  writer: RunWriter,
-  signal: AbortSignal,
-): Promise<ModelResult> {
+async function stream(client: OpenAI, call: ModelCall): Promise<ModelResult> {
+  const { request, writer, record, signal } = call
   const mapper = createFrameMapper({
     emit: (frame) => writer.write(frame),
     newResponseId: () => newId('resp'),
+    hasCall: (callId) => record.call(callId) !== undefined,
   })
   const stoppable = client.withOptions({ fetch: fetchUntil(signal) })
   const events: AsyncIterable<ResponseStreamEvent> = await stoppable.responses.create({
@@ -126,7 +124,15 @@ const PASSING_STATUSES = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529])
 const LASTING_CODES = new Set(['insufficient_quota', 'billing_hard_limit_reached'])
 
 /** Null when the error is not the provider's. */
-function asModelFailure(error: unknown): ModelFailure | null {
+function asModelFailure(error: unknown, apiKey: string | null): ModelFailure | null {
+  const failure = modelFailureOf(error)
+  if (!failure || !apiKey || !failure.message.includes(apiKey)) return failure
+  // Some servers repeat what they were sent.
+  const { code, isRetryable } = failure
+  return new ModelFailure(code, failure.message.replaceAll(apiKey, REDACTED), { isRetryable, cause: error })
+}
+
+function modelFailureOf(error: unknown): ModelFailure | null {
   if (error instanceof ModelFailure) return error
   if (!(error instanceof Error) || !isApiError(error)) return null
   const { status, code } = error

@@ -6,6 +6,7 @@ import {
   endItem,
   itemFields,
   type OpenItem,
+  type RawItem,
   sendChunks,
   toolStatus,
   toolTypeOf,
@@ -45,11 +46,14 @@ export interface FrameMapper {
 export interface MapperOptions {
   emit(frame: FrameDraft): void
   newResponseId(): string
+  /** Whether the run has had a call with this id before: some servers count from 0 in every response. */
+  hasCall(callId: string): boolean
 }
 
 /** The state of one stream, which the handlers below share. */
 export interface Mapping {
   emit(frame: FrameDraft): void
+  hasCall(callId: string): boolean
   responseId: string
   items: Map<number, OpenItem>
   result: ModelResult
@@ -60,9 +64,10 @@ export interface Mapping {
 }
 
 /** Turns the provider's events into frames. Items are anchored by `output_index`; their ids are aliases (L6). */
-export function createFrameMapper({ emit, newResponseId }: MapperOptions): FrameMapper {
+export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOptions): FrameMapper {
   const mapping: Mapping = {
     emit,
+    hasCall,
     responseId: newResponseId(),
     items: new Map(),
     result: {
@@ -119,7 +124,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
   'response.incomplete': (mapping, { response }) => {
     mapping.result.status = 'incomplete'
     mapping.result.reason = response.incomplete_details?.reason ?? 'incomplete'
-    endResponse(mapping, response)
+    endResponse(mapping, response, 'incomplete')
   },
   'response.failed': (mapping, { response }) => {
     const { code, message } = response.error ?? { code: 'failed', message: 'The model failed.' }
@@ -140,9 +145,6 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
   'response.reasoning_text.done': PASSED_OVER,
   'response.shell_call_command.done': PASSED_OVER,
   'response.shell_call_output_content.done': PASSED_OVER,
-  'response.function_call_arguments.done': PASSED_OVER,
-  'response.custom_tool_call_input.done': PASSED_OVER,
-  'response.mcp_call_arguments.done': PASSED_OVER,
   'response.compaction.compacting': PASSED_OVER,
   'response.mcp_list_tools.in_progress': PASSED_OVER,
   'response.mcp_list_tools.completed': PASSED_OVER,
@@ -238,6 +240,16 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
     })
   },
 
+  // Shown with the finished item; kept for a server that never finishes it.
+  'response.function_call_arguments.done': (mapping, event) => {
+    itemAt(mapping, event, 'function_call').written = event.arguments
+  },
+  'response.custom_tool_call_input.done': (mapping, event) => {
+    itemAt(mapping, event, 'custom_tool_call').written = event.input
+  },
+  'response.mcp_call_arguments.done': (mapping, event) => {
+    itemAt(mapping, event, 'mcp_call').written = event.arguments
+  },
   'response.function_call_arguments.delta': (mapping, event) => {
     sendArguments(mapping, itemAt(mapping, event, 'function_call'), event, event.delta)
   },
@@ -326,6 +338,7 @@ function sendArguments(
   event: { sequence_number?: number },
   piece: string,
 ): void {
+  item.written += piece
   const delta = item.arguments.next(piece)
   if (delta === '') return
   mapping.emit({
@@ -346,13 +359,20 @@ function itemAt(
 ): OpenItem {
   const known = mapping.items.get(event.output_index)
   if (known) return known
-  const unannounced = { type, id: event.item_id ?? `item_${event.output_index}` }
+  const unannounced = { type, ...(event.item_id === undefined ? {} : { id: event.item_id }) }
   return beginItem(mapping, event.output_index, unannounced, event.sequence_number)
 }
 
-function endResponse(mapping: Mapping, response: Event<'response.completed'>['response']): void {
+/** Items that the provider has not ended itself end with the response, and as it does. */
+function endResponse(
+  mapping: Mapping,
+  response: Event<'response.completed'>['response'],
+  status: 'completed' | 'incomplete' = 'completed',
+): void {
   for (const [index, item] of mapping.items) {
-    if (!item.isDone) endItem(mapping, index, response.output?.[index] ?? item.raw, undefined)
+    if (item.isDone) continue
+    const ended = (response.output?.[index] ?? item.raw) as RawItem
+    endItem(mapping, index, { ...ended, status }, undefined)
   }
   mapping.isEnded = true
   const { usage } = response

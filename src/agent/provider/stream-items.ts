@@ -24,6 +24,8 @@ export interface OpenItem {
   name: string
   raw: RawItem
   arguments: ArgumentsText
+  /** The same, as they came. */
+  written: string
   hasCode: boolean
   /** What has been sent so far, so that the end can bring what is missing. */
   text: Map<number, string>
@@ -66,15 +68,18 @@ export function beginItem(
   sequence: number | undefined,
 ): OpenItem {
   const raw = announced as RawItem
-  const itemId = raw.id ?? `item_${outputIndex}`
+  const itemId = raw.id ?? `${mapping.responseId}_${outputIndex}`
   const item: OpenItem = {
     outputIndex,
     itemId,
     type: raw.type,
-    callId: text(raw.call_id) || itemId,
+    callId: isOutcome(raw)
+      ? text(raw.call_id)
+      : usableCallId(mapping, text(raw.call_id) || itemId, outputIndex),
     name: nameOf(raw),
     raw,
     arguments: createArgumentsText(raw.type),
+    written: '',
     hasCode: false,
     text: new Map(),
     citations: new Map(),
@@ -96,21 +101,44 @@ export function endItem(
   ended: ResponseOutputItem | RawItem,
   sequence: number | undefined,
 ): void {
-  const raw = ended as RawItem
-  const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, raw, sequence)
+  const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, ended as RawItem, sequence)
   if (item.isDone) return
+  const raw = finished(item, ended as RawItem)
   item.isDone = true
   item.raw = raw
-  if (text(raw.call_id)) item.callId = text(raw.call_id)
   if (nameOf(raw)) item.name = nameOf(raw)
-  mapping.result.output.push(raw as unknown as ResponseOutputItem)
+  const isHalf = raw.status === 'incomplete' && ANSWERED_BY_US.has(raw.type)
+  // Half a call is neither run nor shown to the model again.
+  if (!isHalf) mapping.result.output.push(raw as unknown as ResponseOutputItem)
   if (isOutcome(raw)) {
     mapping.answered.add(item.callId)
     return sendOutput(mapping, item, raw.output, sequence)
   }
   endContent(mapping, item, raw, sequence)
-  if (ANSWERED_BY_US.has(raw.type)) noteCall(mapping, item, raw)
+  if (ANSWERED_BY_US.has(raw.type) && !isHalf) noteCall(mapping, item, raw)
   mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
+}
+
+/** The item as it ended, under the id that we know its call by, with arguments that came only in pieces. */
+function finished(item: OpenItem, raw: RawItem): RawItem {
+  const called = text(raw.call_id) ? { call_id: item.callId } : {}
+  const isMissing = raw.type !== 'custom_tool_call' && raw.arguments === '' && item.written !== ''
+  const isInputMissing = raw.type === 'custom_tool_call' && raw.input === '' && item.written !== ''
+  return {
+    ...raw,
+    ...(isOutcome(raw) ? {} : called),
+    ...(isMissing ? { arguments: item.written } : {}),
+    ...(isInputMissing ? { input: item.written } : {}),
+  }
+}
+
+const MAX_CALL_ID = 200
+
+/** The provider's id, unless another call of the run has it, or nobody could answer it by that name. */
+function usableCallId(mapping: Mapping, given: string, outputIndex: number): string {
+  const isTaken = mapping.hasCall(given) || [...mapping.items.values()].some((item) => item.callId === given)
+  const isBad = given.length > MAX_CALL_ID || given.includes('\0')
+  return isTaken || isBad ? `call_${mapping.responseId}_${outputIndex}` : given
 }
 
 function noteCall(mapping: Mapping, item: OpenItem, raw: RawItem): void {

@@ -192,6 +192,8 @@ describe('tools stay in the workspace', () => {
     files = await openConfinedFolder({ root, dataDir: join(root, 'data') })
     tools = new Map([...fileTools(files), ...walkTools(files)].map((tool) => [tool.name, tool]))
     await refusesAll('data/token', ['read_file', 'write_to_file', 'delete_file'])
+    expect((await run('search_files', { pattern: 'token' })).output).toBe('Nothing was found.')
+    expect((await run('list_files', { recursive: true })).output).not.toContain('data/token')
   })
 
   it('what is no file is not read', async () => {

@@ -8,6 +8,8 @@ export class PathRefused extends Error {}
 
 export interface ConfinedFolder {
   root: string
+  /** Our own folder, links resolved. */
+  dataDir: string
   /** The file's bytes and mode; `use` says what they are wanted for. */
   read(path: string, use?: 'read' | 'write'): Promise<{ bytes: Buffer; mode: number }>
   /** Replaces the file in one step, so that a write that fails leaves what was there. Makes folders that are missing. */
@@ -67,6 +69,7 @@ export async function openConfinedFolder(options: {
 
   return {
     root,
+    dataDir,
     shown: (path) => lexicalParts(root, path).join('/') || '.',
     async read(path, use = 'read') {
       const parts = await partsOf(path, use, true)
@@ -217,7 +220,7 @@ function assertAllowed(parts: readonly string[], use: 'read' | 'write'): void {
 }
 
 /** Some file systems take these names for the same: other cases, invisible characters, dots and spaces at the end. */
-function plainName(name: string): string {
+export function plainName(name: string): string {
   return name
     .normalize('NFKC')
     .replaceAll(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g, '')

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
-import { at } from './confined-folder.ts'
+import { at, plainName } from './confined-folder.ts'
 
 /**
  * Walks the workspace in a thread of its own: a large tree must not stop the server, and a pattern that never comes to
@@ -15,6 +15,8 @@ export interface WalkTask {
   most: number
   /** A regular expression to look for; without one the names are listed. */
   pattern: string | null
+  /** Our own folder, which nobody looks into. */
+  dataDir: string
   /** Only files whose path has this ending or matches this glob. */
   glob: string | null
 }
@@ -73,7 +75,7 @@ function walk(folder: Folder, prefix: string): void {
 
 function enter(folder: Folder, name: string, path: string): void {
   if (pattern === null && glob === null) add(`${path}/`)
-  if (!task.recursive || SKIPPED.has(name)) return
+  if (!task.recursive || SKIPPED.has(plainName(name)) || join(folder.path, name) === task.dataDir) return
   const fd = opened(folder, name, FOLDER)
   if (fd !== null) walk({ fd, path: join(folder.path, name) }, `${path}/`)
 }

@@ -61,13 +61,13 @@ function shown({ lines, isCut }: WalkResult, nothing: string): string {
 async function walk(
   files: ConfinedFolder,
   path: string,
-  task: Omit<WalkTask, 'root' | 'parts'>,
+  task: Omit<WalkTask, 'root' | 'dataDir' | 'parts'>,
   signal: AbortSignal,
 ): Promise<WalkResult> {
   const parts = await confined(partsOf(files, path))
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
-    workerData: { ...task, root: files.root, parts } satisfies WalkTask,
+    workerData: { ...task, root: files.root, dataDir: files.dataDir, parts } satisfies WalkTask,
     env: {},
   })
   const stop = () => void worker.terminate()

@@ -101,7 +101,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
 
   app.openapi(send, async (c) => {
     const now = clock.now()
-    const { tenant } = c.get('caller')
+    const { tenant, scopes } = c.get('caller')
     const id = conversationId(c.req.valid('param').id)
     const command = {
       tenant,
@@ -109,6 +109,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       runId: newId('run', now),
       messageId: newId('msg', now),
       content: c.req.valid('json').content,
+      mayChangeFiles: scopes.includes('workspace:write'),
     }
     const isStreamed = wantsStream(c)
     // Where the stream begins is read first: the run may begin at once.

@@ -3,6 +3,7 @@ import type { CutCommand, ForkCommand, MoveHeadCommand } from '../../core/ledger
 import type { FrameDraft } from '../../protocol/frames.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
+import { abandonActive } from './queue.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 import { beginSegment, placeOf, setHead } from './segments.ts'
@@ -77,6 +78,7 @@ export function* cut(
     frames: [truncated],
   })
   yield* setHead(dialect, command.conversationId, segment, command.now)
+  yield* abandonActive(dialect, command.conversationId)
   return { done: true }
 }
 
@@ -95,5 +97,6 @@ export function* moveHead(
   )
   if (!target) return { refused: 'segment_not_found', why: 'The conversation has no such segment.' }
   yield* setHead(dialect, command.conversationId, target.no, command.now)
+  yield* abandonActive(dialect, command.conversationId)
   return { done: true }
 }

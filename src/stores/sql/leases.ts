@@ -3,6 +3,7 @@ import type { Claim, ClaimCommand } from '../../core/queue.ts'
 import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
+import { leaveQueue } from './queue.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
@@ -12,19 +13,26 @@ const CANDIDATES = 10
 
 type QueueRow = Omit<Schema['queue'], 'place'>
 
+/** Runs that can be held: those whose holder is gone, and the first that waits where none is active. */
+export function* claimable(dialect: Dialect, command: ClaimCommand): Script<string[]> {
+  return (yield* candidates(dialect, command)).map((row) => row.run_id)
+}
+
 /**
- * Holds the next run for this worker: one whose holder is gone, or the first that waits in a conversation where none is
- * active. The choice is made without locks and checked again under the conversation's.
+ * Holds one of them for this worker. The choice was made without a lock and is checked again under the conversation's:
+ * one a transaction, so that no two processes wait for each other.
  */
-export function* claimRun(dialect: Dialect, command: ClaimCommand & { now: string }): Script<Claim | null> {
-  for (const candidate of yield* candidates(dialect, command)) {
-    yield* lockConversations(dialect, [candidate.conversation_id])
-    const row = (yield* candidates(dialect, command, candidate.run_id))[0]
-    if (!row) continue
-    const claim = yield* hold(dialect, row, command)
-    if (claim) return claim
-  }
-  return null
+export function* claimRun(
+  dialect: Dialect,
+  command: ClaimCommand & { runId: string; now: string },
+): Script<Claim | null> {
+  const found = yield* first(
+    dialect.db.selectFrom('queue').select('conversation_id').where('run_id', '=', command.runId),
+  )
+  if (!found) return null
+  yield* lockConversations(dialect, [found.conversation_id])
+  const [row] = yield* candidates(dialect, command, command.runId)
+  return row ? yield* hold(dialect, row, command) : null
 }
 
 function* hold(
@@ -38,11 +46,11 @@ function* hold(
   const conversationId = row.conversation_id as ConversationId
   const isTakenOver = row.state === 'active'
   const run = isTakenOver
-    ? yield* takeRun(dialect, { tenant, runId })
+    ? yield* takeRun(dialect, { tenant, runId, from: null })
     : yield* openRun(dialect, { tenant, conversationId, runId })
   if ('refused' in run) {
     // Its conversation has been deleted, or the run was ended without its row: nobody will ever work on it.
-    yield* all(db.deleteFrom('queue').where('run_id', '=', runId))
+    yield* leaveQueue(dialect, [runId])
     return null
   }
   yield* all(
@@ -56,7 +64,15 @@ function* hold(
       })
       .where('run_id', '=', runId),
   )
-  return { tenant, conversationId, messageId: row.message_id, content: row.content, hold: run, isTakenOver }
+  return {
+    tenant,
+    conversationId,
+    messageId: row.message_id,
+    content: row.content,
+    mayChangeFiles: row.may_change_files === 1,
+    hold: run,
+    isTakenOver,
+  }
 }
 
 function* candidates(
@@ -70,7 +86,11 @@ function* candidates(
       .selectAll()
       .where((eb) =>
         eb.or([
-          eb.and([eb('q.state', '=', 'active'), eb('q.lease_until', '<=', nowMs)]),
+          eb.and([
+            eb('q.state', '=', 'active'),
+            eb('q.lease_until', '<=', nowMs),
+            eb.not(isIn('q.run_id', list(command.held))),
+          ]),
           eb.and([
             eb('q.state', '=', 'waiting'),
             eb.not(
@@ -101,7 +121,7 @@ function* candidates(
 
 export function* renewLeases(
   dialect: Dialect,
-  command: { worker: string; leaseMs: number },
+  command: { worker: string; runIds: readonly string[]; leaseMs: number },
 ): Script<RunId[]> {
   const rows = yield* all(
     dialect.db
@@ -109,6 +129,7 @@ export function* renewLeases(
       .set({ lease_until: leaseEnd(dialect, command.leaseMs) })
       .where('worker', '=', command.worker)
       .where('state', '=', 'active')
+      .where(dialect.isIn('queue.run_id', dialect.list(command.runIds)))
       .returning('run_id'),
   )
   return rows.map((row) => row.run_id as RunId)

@@ -11,7 +11,7 @@ import { changeConversation, removeConversation } from './change-conversation.ts
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { cut, fork, moveHead } from './fork-and-cut.ts'
-import { claimRun, releaseLeases, renewLeases } from './leases.ts'
+import { claimable, claimRun, releaseLeases, renewLeases } from './leases.ts'
 import { branches, line, messages } from './messages.ts'
 import { page } from './page.ts'
 import {
@@ -46,6 +46,7 @@ export const reads = {
   listConversations,
   readQueue,
   wishes,
+  claimable,
   readAgentState,
   listAgentStates,
   runPast,

@@ -48,6 +48,7 @@ export function* enqueue(
       workspace_id: row?.workspace_id ?? null,
       message_id: messageId,
       content,
+      may_change_files: command.mayChangeFiles ? 1 : 0,
       state: 'waiting',
       worker: null,
       lease_until: null,
@@ -162,6 +163,7 @@ export function* wishes({ db }: Dialect, runId: RunId): Script<Wishes> {
     db.selectFrom('asks').selectAll().where('run_id', '=', runId).where('approved', 'is not', null),
   )
   return {
+    isQueued: run !== undefined,
     cancelledBy: run?.cancelled_by ?? null,
     answers: rows.map((row) => ({
       toolCallId: row.tool_call_id,
@@ -187,6 +189,14 @@ export function* abandonRun(dialect: Dialect, runId: RunId): Script<{ done: true
   yield* all(dialect.db.updateTable('runs').set({ ended: 1 }).where('id', '=', runId))
   yield* leaveQueue(dialect, [runId])
   return { done: true }
+}
+
+/** The line has left the active run's segment: it can't write there any more, nor end. */
+export function* abandonActive(dialect: Dialect, conversationId: string): Script<void> {
+  const [run] = yield* runsOf(dialect, conversationId)
+  if (run?.state !== 'active') return
+  yield* all(dialect.db.updateTable('runs').set({ ended: 1 }).where('id', '=', run.run_id))
+  yield* leaveQueue(dialect, [run.run_id])
 }
 
 /** All of a deleted conversation's. */

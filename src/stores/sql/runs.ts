@@ -24,7 +24,7 @@ export function* openRun(dialect: Dialect, command: OpenRunCommand): Script<Refu
 
 export function* takeRun(
   dialect: Dialect,
-  command: { tenant: string; runId: RunId },
+  command: { tenant: string; runId: RunId; from: number | null },
 ): Script<Refusable<RunHold>> {
   const { db } = dialect
   const query = db
@@ -40,6 +40,9 @@ export function* takeRun(
   const run = yield* first(query)
   if (!run) return { refused: 'run_not_found', why: 'There is no such run.' }
   if (run.ended) return { refused: 'run_ended', why: 'The run has ended.' }
+  if (command.from !== null && run.epoch !== command.from) {
+    return { refused: 'lease_lost', why: 'Another worker holds the run.' }
+  }
   const epoch = run.epoch + 1
   yield* all(db.updateTable('runs').set({ epoch }).where('id', '=', command.runId))
   return { runId: command.runId, epoch, frames: run.frames }

@@ -65,6 +65,7 @@ export interface Schema {
     workspace_id: string | null
     message_id: string
     content: string
+    may_change_files: number
     state: 'waiting' | 'active'
     worker: string | null
     /** Until when the worker holds the run, in milliseconds by the database's clock. */

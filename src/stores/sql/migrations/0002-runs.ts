@@ -8,6 +8,7 @@ export const runTables = [
     workspace_id {text},
     message_id {text} not null,
     content {text} not null,
+    may_change_files {int} not null,
     state {text} not null,
     worker {text},
     lease_until {int},
