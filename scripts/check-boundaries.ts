@@ -15,7 +15,7 @@ const mayImport: Record<string, readonly string[]> = {
   workers: ['core', 'protocol'],
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],
-  cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts'],
+  cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts', 'trust.ts'],
   'config.ts': [],
   'data-dir.ts': ['protocol'],
   'trust.ts': ['config.ts'],

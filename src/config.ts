@@ -62,6 +62,7 @@ export const settings = {
     about: 'Where the ledger, the blobs and the token are kept, seen from the project. Default: .waymark.',
     must: 'be a folder',
     schema: z.string().min(1),
+    inFile: 'trusted',
   },
   databaseUrl: {
     flag: '--database-url <url>',
@@ -69,6 +70,7 @@ export const settings = {
     about: 'A Postgres to keep the ledger in, postgres://…. Default: SQLite in the data folder.',
     must: 'be an address that begins with postgres://',
     schema: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
+    inFile: 'trusted',
   },
   token: {
     flag: null,
@@ -76,6 +78,7 @@ export const settings = {
     about: 'The token to use instead of a made one. Never a flag: other users can read those.',
     must: 'be at least 16 characters long',
     schema: z.string().min(16),
+    inFile: 'trusted',
   },
   url: {
     flag: '--url <url>',
@@ -83,6 +86,7 @@ export const settings = {
     about: 'The server that commands talk to. Default: the one that runs for the project.',
     must: 'be an address that begins with http:// or https://',
     schema: z.url({ protocol: /^https?$/ }),
+    inFile: 'trusted',
   },
   model: {
     flag: '--model <name>',

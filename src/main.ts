@@ -116,7 +116,6 @@ export interface Store {
   close(): Promise<void>
 }
 
-export { isTrusted, trust } from './trust.ts'
 export { rebuildProjections } from './workers/rebuild.ts'
 export { verifyLedger } from './workers/verify.ts'
 

@@ -52,7 +52,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       })
       const saver = new StateSaver({
         states,
-        fence: { runId, epoch: hold.epoch },
+        fence: { conversationId, runId, epoch: hold.epoch },
         base: past.state?.id ?? null,
       })
       const steps: GraphSteps = {

@@ -1,12 +1,15 @@
 import { type Client, createClient } from '../client/index.ts'
+import type { Config } from '../config.ts'
 import { readServerNote, readToken } from '../data-dir.ts'
 import type { Conversation } from '../protocol/api.ts'
+import { untrustedPart } from '../trust.ts'
 import { configOf } from './options.ts'
 import { CommandError } from './output.ts'
 
 /** The server that runs for this project, or the one that was named. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
   const config = configOf(flags)
+  await checkFile(config)
   const url = config.url ?? (await readServerNote(config.dataDir))?.url
   if (!url) {
     throw new CommandError(`no server is running for ${config.project}; start one with: waymark serve`)
@@ -14,6 +17,17 @@ export async function connect(flags: Record<string, unknown>): Promise<Client> {
   const token = config.token ?? (await readToken(config.dataDir))
   if (!token) throw new CommandError('there is no token; set WAYMARK_TOKEN')
   return createClient({ url, token })
+}
+
+const SENDS_TOKEN = ['url', 'token', 'dataDir']
+
+/** A project's file must not send our token anywhere that its owner has not agreed to. */
+async function checkFile(config: Config): Promise<void> {
+  const named = config.untrusted?.settings.filter((name) => SENDS_TOKEN.includes(name)) ?? []
+  if (named.length === 0 || (await untrustedPart({ ...config, dataDir: config.userDir })) === null) return
+  throw new CommandError(
+    `${config.untrusted?.file} sets ${named.join(', ')}; look at it, and if you agree run once: waymark serve --trust`,
+  )
 }
 
 /** The conversation that was named, or the one that changed last. */

@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { readServerNote } from '../data-dir.ts'
-import { InUse, isTrusted, type RunningServer, startServer, trust } from '../main.ts'
+import { prepareDataDir, readServerNote } from '../data-dir.ts'
+import { InUse, type RunningServer, startServer } from '../main.ts'
+import { trust, untrustedPart } from '../trust.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim } from './output.ts'
 
@@ -45,6 +46,9 @@ Examples:
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
   await checkTrust(config, flags.trust === true)
+  await prepareDataDir(config.dataDir)
+  // Whoever comes this far has agreed, or makes the folder just now.
+  await trust(config)
   // A server goes on when nobody reads what it prints any more.
   process.stdout.removeAllListeners('error').on('error', () => {})
   const server = await startServer(config).catch(async (error: unknown) => {
@@ -70,12 +74,9 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
 
 /** A project's file may be anybody's: what lets the agent or the network do more is looked at by a person first. */
 async function checkTrust(config: Config, isGiven: boolean): Promise<void> {
-  if (isGiven) return await trust(config)
-  if (await isTrusted(config)) return
-  throw new CommandError(
-    `${config.untrusted?.file} sets ${config.untrusted?.settings.join(', ')}; ` +
-      'look at it, and if you agree start once with: waymark serve --trust',
-  )
+  const part = isGiven ? null : await untrustedPart(config)
+  if (part === null) return
+  throw new CommandError(`${part}; look at it, and if you agree add --trust once`)
 }
 
 function modelText({ name, url, isDemo }: RunningServer['model']): string {

@@ -15,6 +15,7 @@ export interface AgentStates {
 }
 
 export interface Fence {
+  conversationId: ConversationId
   runId: RunId
   epoch: number
 }

@@ -1,4 +1,4 @@
-import type { AgentStates } from '../core/agent-states.ts'
+import type { AgentStates, Fence } from '../core/agent-states.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
@@ -8,11 +8,11 @@ export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites 
   const { engine, writes } = deps
   return {
     async put(state, fence) {
-      accepted(await stored(writes.write('putAgentState', { state, fence }, null)))
+      accepted(await stored(writes.write('putAgentState', { state, fence }, null, locksOf(fence))))
     },
     async putWrites(place, written, fence) {
       const command = { place, writes: written, fence }
-      accepted(await stored(writes.write('putAgentWrites', command, null)))
+      accepted(await stored(writes.write('putAgentWrites', command, null, locksOf(fence))))
     },
     get: (place) => stored(engine.read('readAgentState', place), 'read'),
     list: (query) => stored(engine.read('listAgentStates', query), 'read'),
@@ -21,4 +21,8 @@ export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites 
     },
     past: async (query) => accepted(await stored(engine.read('runPast', query), 'read')),
   }
+}
+
+function locksOf(fence: Fence | null) {
+  return { locks: fence?.conversationId ?? null }
 }

@@ -28,6 +28,8 @@ export interface Write {
   conversationId: string | null
   /** The conversation whose queue this changes. */
   queueOf?: string | null
+  /** A conversation that it locks without changing it for readers. */
+  locks?: string | null
 }
 
 export type Outcome = { result: unknown } | { error: Error }

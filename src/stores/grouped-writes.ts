@@ -11,7 +11,7 @@ export interface GroupedWrites {
     name: K,
     argument: WriteArgument<K>,
     conversationId: string | null,
-    queueOf?: string | null,
+    more?: Pick<Write, 'queueOf' | 'locks'>,
   ): Promise<WriteResult<K>>
   append(request: AppendRequest): Promise<AppendOutcome>
   /** Tells after each commit whose ledgers and whose queues it changed. */
@@ -92,12 +92,12 @@ export function createGroupedWrites(deps: {
   }
 
   return {
-    write: (name, argument, conversationId, queueOf = null) =>
+    write: (name, argument, conversationId, more = {}) =>
       new Promise((resolve, reject) => {
         joinable = null
         const settle = (outcome: Outcome) =>
           'error' in outcome ? reject(outcome.error) : resolve(outcome.result as WriteResult<typeof name>)
-        enqueue({ name, argument, conversationId, queueOf, characters: 0, settle })
+        enqueue({ name, argument, conversationId, ...more, characters: 0, settle })
       }),
     append: (request) =>
       new Promise((resolve, reject) => {
@@ -120,9 +120,9 @@ export function createGroupedWrites(deps: {
   }
 }
 
-function asWrite({ name, argument, conversationId, queueOf = null }: Pending): Write {
+function asWrite({ name, argument, conversationId, queueOf = null, locks = null }: Pending): Write {
   const isEnd = name === 'append' && isTerminalKind((argument as AppendRequest).drafts.at(-1)?.kind ?? '')
-  return { name, argument, conversationId, queueOf: isEnd ? conversationId : queueOf }
+  return { name, argument, conversationId, queueOf: isEnd ? conversationId : queueOf, locks }
 }
 
 function pendingAppend(request: AppendRequest, caller: PendingAppend['callers'][number]): PendingAppend {

@@ -70,7 +70,7 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     conversationId: string | null = null,
     queueOf: string | null = null,
   ) {
-    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId, queueOf)))
+    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId, { queueOf })))
   }
 
   async function append(command: AppendCommand): Promise<AppendResult> {

@@ -127,7 +127,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       expect(late).toEqual({ ok: false, refusal: 'lease_lost' })
       const typed = { type: 'json', bytes: Buffer.from('{}') }
       const place = { threadId: held.hold.runId, namespace: '', id: 'state' }
-      const fence = { runId: held.hold.runId, epoch: held.hold.epoch }
+      const fence = { conversationId: id, runId: held.hold.runId, epoch: held.hold.epoch }
       await expect(
         store.states.put(
           { ...place, parentId: null, state: typed, metadata: typed, values: {}, unchanged: [] },

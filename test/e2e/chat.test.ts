@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -122,7 +122,7 @@ describe("a project's settings", () => {
       child.kill('SIGKILL')
       return text
     }
-    expect(await serve()).toMatch(/waymark\.config\.json sets tools; look at it.*--trust/)
+    expect(await serve()).toMatch(/waymark\.config\.json sets tools; look at it.*--trust/s)
     expect(await serve('--trust')).toContain('Waymark serves')
     expect(await serve()).toContain('Waymark serves')
     await writeFile(
@@ -136,7 +136,12 @@ describe("a project's settings", () => {
     expect(await serve('--tools', 'run_command=maybe')).toMatch(
       /--tools must be tools with allow, ask or deny/,
     )
-    expect(await readFile(join(home, '.config/waymark/trusted-settings'), 'utf8')).not.toContain('sk-')
+    await writeFile(join(project, 'waymark.config.json'), '{"port": 0}')
+    expect(await serve()).toContain('Waymark serves')
+    // The same folder in the hands of somebody else, as a clone would bring it.
+    await rm(join(home, '.config'), { recursive: true })
+    expect(await serve()).toMatch(/\.waymark was not made by you here; look at it/)
+    expect(await serve('--trust')).toContain('Waymark serves')
     await rm(project, { recursive: true })
     await rm(home, { recursive: true })
   })

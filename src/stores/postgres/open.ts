@@ -5,6 +5,7 @@ import { WaymarkError } from '../../protocol/errors.ts'
 import type { Change, Engine, Outcome, Write } from '../engine.ts'
 import { postgres } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
+import { lockConversations } from '../sql/lock.ts'
 import { migrate } from '../sql/migrate.ts'
 import { type ReadResult, reads, scriptOf, writes } from '../sql/operations.ts'
 import { createListener } from './listener.ts'
@@ -101,6 +102,9 @@ export async function openPostgres(url: string): Promise<Engine> {
 async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise<Outcome[]> {
   // A server set to acknowledge early would show what it may still lose (L3).
   await client.query('set local synchronous_commit = on')
+  // All of them at once and in one order: two processes never wait for each other.
+  const locked = new Set(group.flatMap((one) => [one.conversationId ?? [], one.locks ?? []].flat()))
+  if (locked.size > 1) await runScript(client, lockConversations(postgres, [...locked]))
   const calls = asCalls(group)
   const results: unknown[] = []
   for (const call of calls) results.push(await runScript(client, scriptOf(writes, postgres, call)))

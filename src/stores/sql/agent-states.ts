@@ -13,7 +13,7 @@ import { headOf, partAt } from '../../core/line.ts'
 import type { Cursor } from '../../protocol/cursor.ts'
 import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
-import { isHeldAt } from './leases.ts'
+import { isHeld } from './leases.ts'
 import { findHead, lineOf } from './line.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import type { Schema } from './schema.ts'
@@ -26,7 +26,7 @@ export function* putAgentState(
   command: { state: NewAgentState; fence: Fence | null },
 ): Script<Refusable<{ done: true }>> {
   const { state, fence } = command
-  if (fence && !(yield* isHeldAt(dialect, fence.runId, fence.epoch))) return leaseLost
+  if (fence && !(yield* isHeld(dialect, fence))) return leaseLost
   const { threadId, namespace, id } = state
   const content = {
     parent_id: state.parentId,
@@ -78,7 +78,7 @@ export function* putAgentWrites(
   command: { place: StatePlace; writes: readonly AgentWrite[]; fence: Fence | null },
 ): Script<Refusable<{ done: true }>> {
   const { place, writes, fence } = command
-  if (fence && !(yield* isHeldAt(dialect, fence.runId, fence.epoch))) return leaseLost
+  if (fence && !(yield* isHeld(dialect, fence))) return leaseLost
   for (const write of writes) {
     const key = {
       thread_id: place.threadId,

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Fence } from '../../core/agent-states.ts'
 import type { Claim, ClaimCommand } from '../../core/queue.ts'
 import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
@@ -148,8 +149,10 @@ export function* releaseLeases({ db }: Dialect, worker: string | null): Script<n
 }
 
 /** Whether this worker may still write for the run (L8). */
-export function* isHeldAt({ db }: Dialect, runId: string, epoch: number): Script<boolean> {
-  const run = yield* first(db.selectFrom('runs').select(['epoch', 'ended']).where('id', '=', runId))
+export function* isHeld(dialect: Dialect, { conversationId, runId, epoch }: Fence): Script<boolean> {
+  // The lock that a takeover takes too: nothing is written behind it.
+  yield* lockConversations(dialect, [conversationId])
+  const run = yield* first(dialect.db.selectFrom('runs').select(['epoch', 'ended']).where('id', '=', runId))
   return run?.epoch === epoch && run.ended === 0
 }
 

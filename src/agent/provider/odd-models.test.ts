@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import {
+  calls,
+  functionCall,
+  type Part,
+  response,
+  startModelServer,
+} from '../../../test/support/model-server.ts'
+import { ask, finalOf, ofKind } from '../../../test/support/runs.ts'
+import { startTestServer, type TestServer } from '../../../test/support/server.ts'
+import type { AnyFrame } from '../../protocol/frames.ts'
+
+describe('models that do what models should not', () => {
+  /** One message to a server with this model; the frames of its run, and what was asked of the model. */
+  async function play(
+    parts: Part[],
+    check: (seen: { frames: AnyFrame[]; server: TestServer }) => Promise<void> | void,
+  ) {
+    const model = await startModelServer(parts)
+    const server = await startTestServer({ baseUrl: model.url })
+    const { id } = await server.client.createConversation()
+    const frames = await ask(server, id, 'go')
+    await check({ frames, server })
+    await server.close()
+    await model.close()
+    return model.requests
+  }
+
+  it('[L6] a call id that comes twice in a run is two calls', async () => {
+    const requests = await play(
+      [
+        { events: calls('write_to_file', { path: 'a.txt', content: 'a' }, 'call_0') },
+        { events: calls('write_to_file', { path: 'b.txt', content: 'b' }, 'call_0') },
+      ],
+      async ({ frames, server }) => {
+        expect(await readFile(join(server.config.project, 'b.txt'), 'utf8')).toBe('b')
+        const ids = ofKind(frames, 'tool.output').map((frame) => frame.tool_call_id)
+        expect(ids[0]).toBe('call_0')
+        expect(new Set(ids).size).toBe(2)
+      },
+    )
+    const last = requests.at(-1)?.input ?? []
+    const called = last.filter((item) => item.type === 'function_call').map((item) => item.call_id)
+    const answered = last.filter((item) => item.type === 'function_call_output').map((item) => item.call_id)
+    expect(answered).toEqual(called)
+  })
+
+  it('of identical calls in one response the first two run', async () => {
+    const args = { path: 'missing.txt' }
+    const events = response(
+      [0, 1, 2].flatMap((index) => functionCall(index, 'read_file', args, `call_${index}`)),
+    )
+    await play([{ events }], ({ frames }) => {
+      const outputs = ofKind(frames, 'tool.output').map((frame) => String(frame.output))
+      expect(outputs.map((text) => text.includes('made twice'))).toEqual([false, false, true])
+    })
+  })
+
+  it('a call whose item never ends runs with the arguments that came', async () => {
+    const whole = functionCall(0, 'list_files', { path: 'nowhere' }, 'call_1')
+    await play([{ events: response(whole.slice(0, -1)) }], ({ frames }) => {
+      expect(ofKind(frames, 'tool.output')[0]?.output).toBe('There is no such file or folder.')
+      expect(ofKind(frames, 'tool.arguments.done')[0]?.arguments_text).toBe('{"path":"nowhere"}')
+    })
+  })
+
+  it('half a call is not run', async () => {
+    const half = functionCall(0, 'write_to_file', '{"path":"half.txt","content":"ha', 'call_1').slice(0, 2)
+    const end = {
+      type: 'response.incomplete',
+      response: { id: 'r', incomplete_details: { reason: 'max_output_tokens' }, output: [] },
+    }
+    const requests = await play([{ events: [...response(half).slice(0, -1), end] }], ({ frames }) => {
+      expect(finalOf(frames).status).toBe('incomplete')
+      expect(ofKind(frames, 'tool.output')).toEqual([])
+    })
+    expect(requests).toHaveLength(1)
+  })
+
+  it('a key that comes back in an error is not stored', async () => {
+    const model = await startModelServer([
+      { status: 401, body: { error: { message: 'Bad key sk-very-secret.', code: 'x' } } },
+    ])
+    const server = await startTestServer({ baseUrl: model.url, apiKey: 'sk-very-secret' })
+    const { id } = await server.client.createConversation()
+    const frames = await ask(server, id, 'go')
+    expect(frames.at(-1)).toMatchObject({ kind: 'error' })
+    expect(JSON.stringify(frames)).not.toContain('sk-very-secret')
+    await server.close()
+    await model.close()
+  })
+})

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ask, finalOf, framesIn, frameWhen } from '../../test/support/runs.ts'
+import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
+import { newId } from '../protocol/ids.ts'
+
+describe('what happens beside a run', () => {
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server.close())
+
+  const streamed = (id: string, content: string, headers: Record<string, string> = {}) => {
+    const init = jsonBody({ content })
+    return server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...init.headers, Accept: 'text/event-stream', ...headers },
+    })
+  }
+
+  it('a conversation that is deleted ends the streams that wait in it, and nothing else', async () => {
+    const { id } = await server.client.createConversation()
+    await server.client.sendMessage(id, { content: '!wait 50\n!say 1000' })
+    const waiting = await streamed(id, 'behind it')
+    await server.client.deleteConversation(id)
+    expect(await waiting.text()).toMatch(/event: (removed|problem)/)
+    const other = await server.client.createConversation()
+    expect(finalOf(await ask(server, other.id, 'hello')).status).toBe('completed')
+  })
+
+  it('a cut through a run that waits for a person lets the next one start, and its stream ends', async () => {
+    const { id } = await server.client.createConversation()
+    const waiting = await streamed(id, '!run_command {"command":"true"}')
+    await frameWhen(server, id, 'tool.approval')
+    await server.client.sendMessage(id, { content: 'I am next' })
+    await server.ledger.cut({
+      tenant: 'default',
+      conversationId: id as never,
+      after: 1,
+      newSegmentId: newId('seg'),
+      messageId: 'm',
+      by: 'me',
+    })
+    expect(await waiting.text()).toContain('event: abandoned')
+    expect((await frameWhen(server, id, 'final')).final.response_text).toContain('Hello next')
+  })
+
+  it('a long run that is over is streamed whole to whoever sends its message again', async () => {
+    const { id } = await server.client.createConversation()
+    const key = { 'Idempotency-Key': newId('msg') }
+    const first = framesIn(await (await streamed(id, '!wait 1\n!say 800', key)).text())
+    const slow = await streamed(id, '!wait 1\n!say 800', key)
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    expect(framesIn(await slow.text())).toEqual(first)
+  })
+
+  it('whoever may not change files has somebody who may asked', async () => {
+    const token = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
+    const { id } = await server.client.createConversation()
+    const init = jsonBody({
+      content: '!read_file {"path":"none"}\n!write_to_file {"path":"x.txt","content":"x"}',
+    })
+    await server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...init.headers, Authorization: `Bearer ${token}` },
+    })
+    expect(await frameWhen(server, id, 'tool.approval')).toMatchObject({ tool_name: 'write_to_file' })
+    await server.client.stop(id)
+  })
+})
