@@ -326,9 +326,16 @@ function settingOf(name: string): Setting {
 }
 
 function untrustedIn({ path, text, content }: SettingsFile): Config['untrusted'] {
-  const names = Object.keys(content).filter((name) => settingOf(name).inFile === 'trusted')
+  const names = Object.keys(content).filter(
+    (name) => settingOf(name).inFile === 'trusted' && !(name === 'tools' && onlyTightens(content.tools)),
+  )
   if (names.length === 0) return null
   return { settings: names, file: path, sha256: createHash('sha256').update(text).digest('hex') }
+}
+
+/** To ask more, or to deny, is anybody's to say. */
+function onlyTightens(tools: unknown): boolean {
+  return typeof tools === 'object' && tools !== null && !Object.values(tools).includes('allow')
 }
 
 /** What commands may see of our environment: named one by one, because secrets have any name. */

@@ -8,7 +8,7 @@ import { fileTools } from './agent/tools/files.ts'
 import { runCommandTool } from './agent/tools/run-command.ts'
 import type { Tool } from './agent/tools/tool.ts'
 import { walkTools } from './agent/tools/walk.ts'
-import type { Config } from './config.ts'
+import { type Config, ConfigError } from './config.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
@@ -35,6 +35,8 @@ export interface Working {
 export async function startWorking(config: Config, store: Store, log: Log): Promise<Working> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
+  const tools = await toolsOf(config, store)
+  assertKnown(policies, tools)
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
   const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
@@ -44,7 +46,7 @@ export async function startWorking(config: Config, store: Store, log: Log): Prom
     states,
     provider: createProvider({ baseUrl: demo?.url ?? config.baseUrl, apiKey: config.apiKey }),
     model,
-    tools: await toolsOf(config, store),
+    tools,
     mcp,
     policies,
     results,
@@ -73,6 +75,14 @@ export async function startWorking(config: Config, store: Store, log: Log): Prom
       await demo?.close()
     },
   }
+}
+
+/** A typing mistake in a denial would deny nothing. What MCP servers bring is not known yet. */
+function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
+  const names = tools.map((tool) => tool.name)
+  const unknown = Object.keys(policies).filter((name) => !names.includes(name) && !name.includes('__'))
+  if (unknown.length === 0) return
+  throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
 }
 
 async function toolsOf(config: Config, { results }: Store): Promise<Tool[]> {

@@ -1,6 +1,6 @@
 import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
 import { Cancelled, type Turn } from '../core/agent.ts'
-import { cutText } from '../core/limits.ts'
+import { cutText, MAX_ARGUMENTS_TEXT } from '../core/limits.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { FunctionCall } from './provider/stream-frames.ts'
 import { shownOutput } from './provider/stream-items.ts'
@@ -66,6 +66,11 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     }
     const args = parsed(call.arguments)
     if (args === undefined) return failed('The arguments are not JSON.')
+    if (policy === 'ask' && call.arguments.length > MAX_ARGUMENTS_TEXT) {
+      return failed(
+        'This is too long to be shown to the person who would have to agree. Do it in smaller steps.',
+      )
+    }
     if (policy === 'ask') {
       const answer = await askPerson(call, turn)
       if (!answer.approved) return failed(`A person said no${answer.reason ? `: ${answer.reason}` : '.'}`)

@@ -1,12 +1,12 @@
 import { createInterface, type Interface } from 'node:readline'
 import type { Command } from 'commander'
-import { type Client, RequestError } from '../client/index.ts'
+import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { Conversation } from '../protocol/api.ts'
-import { answer, questionFor } from './ask.ts'
+import { answer, denyUnattended, questionFor, readAnswer } from './ask.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from './conversation-view.ts'
 import { commandWith } from './options.ts'
-import { bold, dim, printable } from './output.ts'
+import { bold, CommandError, dim, printable } from './output.ts'
 
 interface ChatFlags extends Record<string, unknown> {
   new?: boolean
@@ -23,6 +23,8 @@ export function chatCommand(): Command {
       'after',
       `
 While the agent works, what you type waits for its turn. A line that ends in \\ goes on in the next.
+Without a terminal each line of the input is a message, sent when the one before has been answered; tools that
+would ask are refused.
 
 Examples:
   waymark chat
@@ -32,89 +34,155 @@ Examples:
     .action(async (conversation: string | undefined, flags: ChatFlags) => {
       const client = await connect(flags)
       const found = await conversationOrNew(client, { ...flags, conversation })
-      await chat(client, found)
+      await (process.stdin.isTTY ? chatOnTerminal(client, found) : chatWithInput(client, found))
     })
+}
+
+/** Each line when the one before has been answered. */
+async function chatWithInput(client: Client, conversation: Conversation): Promise<void> {
+  const input = createInterface({ input: process.stdin })
+  // Listens from now on: what comes from a pipe before we are ready is not lost.
+  const lines = input[Symbol.asyncIterator]()
+  const view = await openConversationView(client, conversation, {
+    onAsk: (ask) => void denyUnattended(client, conversation.id, ask),
+  })
+  let unfinished = ''
+  let status = 'completed'
+  try {
+    for await (const line of lines) {
+      if (line.endsWith('\\')) {
+        unfinished += `${line.slice(0, -1)}\n`
+        continue
+      }
+      const content = unfinished + line
+      unfinished = ''
+      if (content.trim() === '') continue
+      const { run_id } = await view.send(content)
+      status = (await view.ended(run_id))?.status ?? 'removed'
+    }
+  } finally {
+    input.close()
+    view.close()
+  }
+  if (status !== 'completed') process.exitCode = 1
 }
 
 const PROMPT = '> '
 
-async function chat(client: Client, conversation: Conversation): Promise<void> {
-  const isTerminal = process.stdin.isTTY
-  const input = createInterface({
-    input: process.stdin,
-    ...(isTerminal ? { output: process.stdout, prompt: PROMPT } : {}),
-  })
-  // Listens from now on: what is typed, or comes from a pipe, before we are ready is not lost.
-  const lines = input[Symbol.asyncIterator]()
-  const asks: PendingAsk[] = []
-  if (isTerminal) greet(conversation)
+async function chatOnTerminal(client: Client, conversation: Conversation): Promise<void> {
+  greet(conversation)
+  const input = createInterface({ input: process.stdin, output: process.stdout, prompt: PROMPT })
+  const asks = createAsks(input)
   const view = await openConversationView(client, conversation, {
-    onAsk(ask) {
-      asks.push(ask)
-      if (asks.length === 1) showAsk(ask, isTerminal, conversation.id)
-    },
-    onIdle: () => {
-      if (isTerminal) setImmediate(() => input.prompt(true))
-    },
+    onAsk: asks.add,
+    onAskOver: asks.remove,
+    onReconnected: asks.showAgain,
+    onIdle: () => setImmediate(() => input.prompt(true)),
   })
-  const leaving = leaveOnSecondInterrupt(client, conversation.id, view, input)
-  const talking = talk({ client, conversation, view, input, lines, asks, isTerminal })
+  let unfinished = ''
+  const left = leaveOnSecondInterrupt(client, conversation.id, view, input)
+  const closed = new Promise<void>((resolve) => input.once('close', resolve))
+
+  async function take(line: string, ask: PendingAsk | undefined): Promise<void> {
+    if (ask) return await asks.answered(client, conversation.id, ask, line)
+    if (line.endsWith('\\')) {
+      unfinished += `${line.slice(0, -1)}\n`
+      return
+    }
+    const content = unfinished + line
+    unfinished = ''
+    if (content.trim() === '') return input.prompt()
+    await sendLine(view, content, input)
+  }
+
+  // What a line answers is what stood there when it was typed.
+  let taking: Promise<void> = Promise.resolve()
+  input.on('line', (line) => {
+    const ask = asks.current()
+    taking = taking.then(() => take(line, ask)).catch((error: unknown) => sayNotDone(error))
+  })
   try {
-    await Promise.race([talking, leaving])
+    await Promise.race([closed, left])
+    await taking
   } finally {
     input.close()
     view.close()
   }
 }
 
-interface Talk {
-  client: Client
-  conversation: Conversation
-  view: ConversationView
-  input: Interface
-  lines: AsyncIterableIterator<string>
-  /** What the agent asks just now: the next line answers the first. */
-  asks: PendingAsk[]
-  isTerminal: boolean
-}
-
-/** Every line is a message, or the answer to what was asked, until there are no more lines. */
-async function talk({ client, conversation, view, input, lines, asks, isTerminal }: Talk): Promise<void> {
-  let unfinished = ''
-  let last: Promise<{ status: string } | null> = Promise.resolve(null)
-  for await (const line of lines) {
-    if (line.endsWith('\\')) {
-      unfinished += `${line.slice(0, -1)}\n`
-      continue
-    }
-    const content = unfinished + line
-    unfinished = ''
-    const ask = isTerminal ? asks.shift() : undefined
-    if (ask) {
-      await answer(client, conversation.id, ask, content)
-      if (asks[0]) showAsk(asks[0], isTerminal, conversation.id)
-    } else if (content.trim() === '') {
-      if (isTerminal) input.prompt()
-    } else {
-      const runId = await sendLine(view, content)
-      if (runId) last = view.ended(runId)
-      // A script's lines are a conversation: each comes when the one before has been answered.
-      if (!isTerminal) await last
-    }
-  }
-  const run = await last
-  if (!isTerminal && run?.status !== 'completed') process.exitCode = 1
-}
-
-async function sendLine(view: ConversationView, content: string): Promise<string | null> {
+/** Sends what was typed; what can't be sent is put back where it was typed. */
+async function sendLine(view: ConversationView, content: string, input: Interface): Promise<void> {
   try {
-    const { run_id, queue_position } = await view.send(content)
+    const { queue_position } = await view.send(content)
     if (queue_position > 0) console.log(dim(`(waits behind ${queue_position})`))
-    return run_id
   } catch (error) {
-    if (!(error instanceof RequestError) || error.code !== 'queue_full') throw error
-    console.error(`waymark: ${error.message} It was not sent.`)
-    return null
+    if (!isExpected(error)) throw error
+    console.error(`waymark: ${(error as Error).message} It was not sent.`)
+    if (!content.includes('\n')) input.write(content)
+  }
+}
+
+function sayNotDone(error: unknown): void {
+  if (!isExpected(error)) throw error
+  console.error(`waymark: ${(error as Error).message}`)
+}
+
+function isExpected(error: unknown): boolean {
+  return error instanceof RequestError || error instanceof ConnectionError || error instanceof CommandError
+}
+
+/** What the agent asks just now. What was being typed is set aside while a question stands, and comes back behind it. */
+function createAsks(input: Interface) {
+  const asks: PendingAsk[] = []
+  let draft = ''
+
+  function show(): void {
+    const [ask] = asks
+    if (!ask) return
+    input.setPrompt('[y/N, or why not] ')
+    process.stdout.write(questionFor(ask))
+    input.prompt()
+  }
+
+  function setAside(): void {
+    draft = input.line
+    input.write(null, { ctrl: true, name: 'e' })
+    input.write(null, { ctrl: true, name: 'u' })
+  }
+
+  function next(): void {
+    if (asks.length > 0) return show()
+    input.setPrompt(PROMPT)
+    if (draft) input.write(draft)
+    draft = ''
+  }
+
+  return {
+    current: () => asks[0],
+    showAgain: show,
+    add(ask: PendingAsk): void {
+      asks.push(ask)
+      if (asks.length > 1) return
+      setAside()
+      show()
+    },
+    /** It was answered elsewhere, or the run has ended. */
+    remove(toolCallId: string): void {
+      const index = asks.findIndex((ask) => ask.toolCallId === toolCallId)
+      if (index < 0) return
+      asks.splice(index, 1)
+      if (index > 0) return
+      console.log(dim('\n(that question no longer stands)'))
+      next()
+    },
+    async answered(client: Client, conversationId: string, ask: PendingAsk, line: string): Promise<void> {
+      const given = readAnswer(line)
+      if (given === null) return show()
+      const index = asks.indexOf(ask)
+      if (index >= 0) asks.splice(index, 1)
+      next()
+      await answer(client, conversationId, ask, given)
+    },
   }
 }
 
@@ -124,14 +192,14 @@ function leaveOnSecondInterrupt(
   view: ConversationView,
   input: Interface,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     let stopped: string | null = null
     const onInterrupt = () => {
       const active = view.active()
       if (active === null || active === stopped) return resolve()
       stopped = active
       console.log(dim('\n(stopping; Ctrl-C again leaves)'))
-      client.stop(id).catch(reject)
+      client.stop(id).catch(sayNotDone)
     }
     input.on('SIGINT', onInterrupt)
     process.on('SIGINT', onInterrupt)
@@ -142,9 +210,4 @@ function greet({ id, title, head_event_number }: Conversation): void {
   const name = title === null ? '' : ` ${bold(printable(title))}`
   const past = head_event_number > 1 ? `; \`waymark log ${id}\` shows what was said before` : ''
   console.log(`${dim(id)}${name}${dim(`${past}. Ctrl-C stops the agent, again leaves.`)}\n`)
-}
-
-function showAsk(ask: PendingAsk, isTerminal: boolean, id: string): void {
-  if (isTerminal) process.stdout.write(questionFor(ask))
-  else console.error(`waymark: ${ask.name} waits for an answer; give it with: waymark chat ${id}`)
 }

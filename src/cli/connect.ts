@@ -19,11 +19,11 @@ export async function connect(flags: Record<string, unknown>): Promise<Client> {
   return createClient({ url, token })
 }
 
-const SENDS_TOKEN = ['url', 'token', 'dataDir']
+const SENDS_TOKEN = new Set(['url', 'token', 'dataDir'])
 
 /** A project's file must not send our token anywhere that its owner has not agreed to. */
 async function checkFile(config: Config): Promise<void> {
-  const named = config.untrusted?.settings.filter((name) => SENDS_TOKEN.includes(name)) ?? []
+  const named = config.untrusted?.settings.filter((name) => SENDS_TOKEN.has(name)) ?? []
   if (named.length === 0 || (await untrustedPart({ ...config, dataDir: config.userDir })) === null) return
   throw new CommandError(
     `${config.untrusted?.file} sets ${named.join(', ')}; look at it, and if you agree run once: waymark serve --trust`,
@@ -42,7 +42,12 @@ export async function conversationOrNew(
   client: Client,
   wanted: { conversation?: string | undefined; new?: boolean | undefined; title?: string | undefined },
 ): Promise<Conversation> {
+  if (wanted.new && wanted.conversation)
+    throw new CommandError('a conversation is either new or named, not both')
   const id = wanted.new ? null : (wanted.conversation ?? (await lastConversation(client)))
+  if (id !== null && wanted.title !== undefined) {
+    throw new CommandError('--title is for a new conversation; add --new')
+  }
   if (id !== null) return await client.conversation(id)
   return await client.createConversation(wanted.title === undefined ? {} : { title: wanted.title })
 }

@@ -7,12 +7,23 @@ import { sayWhenLost } from './say-when-lost.ts'
 /** A conversation as a terminal shows it from now on: prints what comes, and tells when runs begin, ask and end. */
 export interface ConversationView {
   /** Sends a message; who typed it need not read it again. */
-  send(content: string): Promise<AcceptedMessage>
+  send(content: string, onAccepted?: (runId: string) => void): Promise<AcceptedMessage>
   /** Resolves when the run has ended, or was taken out of the queue. */
   ended(runId: string): Promise<RunEntry | null>
   /** The run that is being worked on. */
   active(): string | null
   close(): void
+}
+
+export interface ViewOptions {
+  onAsk(ask: PendingAsk): void
+  /** A question was answered, here or elsewhere, or its run has ended. */
+  onAskOver?(toolCallId: string): void
+  onIdle?(): void
+  /** The connection was lost and is back. */
+  onReconnected?(): void
+  /** Which entries are shown. Default: all. */
+  isShown?(entry: Entry): boolean
 }
 
 export interface PendingAsk {
@@ -25,15 +36,16 @@ export interface PendingAsk {
 export async function openConversationView(
   client: Client,
   conversation: Conversation,
-  options: { onAsk(ask: PendingAsk): void; onIdle?(): void },
+  options: ViewOptions,
 ): Promise<ConversationView> {
   const own = new Set<string>()
   const stop = new AbortController()
   const printer = createTranscriptPrinter((text) => process.stdout.write(text), {
     isOwn: (messageId) => own.has(messageId),
     details: true,
+    ...(options.isShown ? { isShown: options.isShown } : {}),
   })
-  const asked = new Set<string>()
+  const asked = new Map<string, 'pending' | 'over'>()
   const waiting = new Map<string, (run: RunEntry | null) => void>()
   const known = new Set<string>()
   let transcript: Transcript | null = null
@@ -69,13 +81,18 @@ export async function openConversationView(
   }
 
   function look(run: RunEntry): void {
-    if (run.endedAt !== null) return finish(run.runId, run)
     for (const item of run.items) {
-      if (item.type !== 'tool' || item.approval?.status !== 'requested' || !item.toolCallId) continue
-      if (asked.has(item.toolCallId)) continue
-      asked.add(item.toolCallId)
-      options.onAsk(asAsk(run, item, item.toolCallId))
+      if (item.type !== 'tool' || !item.toolCallId || !item.approval) continue
+      const isPending = item.approval.status === 'requested' && run.endedAt === null
+      if (isPending && !asked.has(item.toolCallId)) {
+        asked.set(item.toolCallId, 'pending')
+        options.onAsk(asAsk(run, item, item.toolCallId))
+      } else if (!isPending && asked.get(item.toolCallId) === 'pending') {
+        asked.set(item.toolCallId, 'over')
+        options.onAskOver?.(item.toolCallId)
+      }
     }
+    if (run.endedAt !== null) finish(run.runId, run)
   }
 
   function finish(runId: string, run: RunEntry | null): void {
@@ -85,7 +102,7 @@ export async function openConversationView(
   }
 
   const following = (async () => {
-    const lost = sayWhenLost()
+    const lost = sayWhenLost(options.onReconnected)
     for await (const next of client.transcript(conversation.id, {
       signal: stop.signal,
       onState: lost,
@@ -115,11 +132,13 @@ export async function openConversationView(
   }
 
   return {
-    async send(content) {
+    async send(content, onAccepted) {
       sending++
       try {
         const accepted = await client.sendMessage(conversation.id, { content })
-        own.add(accepted.message_id)
+        onAccepted?.(accepted.run_id)
+        // What waits is shown when its turn comes: by then other things have been said.
+        if (accepted.queue_position === 0) own.add(accepted.message_id)
         return accepted
       } finally {
         sending--

@@ -8,6 +8,7 @@ import { sayWhenLost } from './say-when-lost.ts'
 interface LogFlags extends Record<string, unknown> {
   json?: boolean
   follow?: boolean
+  brief?: boolean
 }
 
 export function logCommand(): Command {
@@ -15,6 +16,7 @@ export function logCommand(): Command {
     .description('Show what was said and done in a conversation')
     .argument('[conversation]', 'its id; default: the one that changed last')
     .option('-f, --follow', 'go on as more happens, until Ctrl-C')
+    .option('--brief', 'without what tools returned and changed')
     .option('--json', 'print the frames as they are stored, one a line')
     .addHelpText(
       'after',
@@ -30,7 +32,9 @@ Examples:
       const stop = new AbortController()
       process.once('SIGINT', () => stop.abort())
       const options = { follow: flags.follow ?? false, signal: stop.signal, onState: sayWhenLost() }
-      await (flags.json ? printFrames(client, id, options) : printTranscript(client, id, options))
+      await (flags.json
+        ? printFrames(client, id, options)
+        : printTranscript(client, id, options, flags.brief ?? false))
     })
 }
 
@@ -42,7 +46,12 @@ async function printFrames(client: Client, id: string, options: Following): Prom
   }
 }
 
-async function printTranscript(client: Client, id: string, options: Following): Promise<void> {
-  const printer = createTranscriptPrinter((text) => process.stdout.write(text))
+async function printTranscript(
+  client: Client,
+  id: string,
+  options: Following,
+  isBrief: boolean,
+): Promise<void> {
+  const printer = createTranscriptPrinter((text) => process.stdout.write(text), { details: !isBrief })
   for await (const transcript of client.transcript(id, options)) printer.show(transcript)
 }

@@ -32,10 +32,12 @@ function styled(code: string, text: string): string {
   return process.stdout.isTTY ? `\u001b[${code}m${text}\u001b[0m` : text
 }
 
-/** Model output may hold anything; on a terminal its control characters must not act. */
+// oxlint-disable-next-line no-control-regex -- these are what is looked for
+const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
+/** Model output may hold anything; on a terminal its control characters must not act, nor turn the text around. */
 export function printable(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- these are what is looked for
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
+  return text.replace(UNPRINTABLE, '\ufffd')
 }
 
 export function count(number: number, noun: string): string {

@@ -14,32 +14,46 @@ export interface PrinterOptions {
   isOwn?: (messageId: string) => boolean
   /** Show what tools return, and the diffs of what they change. */
   details?: boolean
+  /** Which entries are shown. Default: all. */
+  isShown?: (entry: Entry) => boolean
 }
 
 /** Prints a transcript as it grows. */
 export function createTranscriptPrinter(write: (text: string) => void, options: PrinterOptions = {}) {
   let printed = new Map<string, string>()
+  let entries: readonly string[] = []
+
+  const blocksIn = (transcript: Transcript) =>
+    transcript.entries
+      .filter((entry) => options.isShown?.(entry) ?? true)
+      .flatMap((entry) => blocksOf(entry, options))
 
   return {
     show(transcript: Transcript): void {
-      const blocks = transcript.entries.flatMap((entry) => blocksOf(entry, options))
-      const present = new Set(blocks.map((block) => block.id))
-      const kept = [...printed].filter(([id]) => present.has(id))
-      if (kept.length < printed.size) write(dim('\n— the conversation was cut; from here it reads —\n\n'))
-      printed = new Map(kept)
-      for (const { id, text, style = plain } of blocks) {
+      const present = new Set(transcript.entries.map(idOf))
+      if (entries.some((id) => !present.has(id))) {
+        write(dim('\n— the conversation was cut; from here it reads —\n\n'))
+        printed = new Map([...printed].filter(([id]) => present.has(id.split(' ').slice(0, 2).join(' '))))
+      }
+      entries = [...present]
+      for (const { id, text, style = plain } of blocksIn(transcript)) {
         const before = printed.get(id) ?? ''
-        if (text.startsWith(before) && text.length > before.length) write(style(text.slice(before.length)))
+        if (text === before) continue
+        // What reads otherwise now is said again, on a line of its own.
+        write(style(text.startsWith(before) ? text.slice(before.length) : `\n${text}`))
         printed.set(id, text)
       }
     },
     /** Takes what is there as read. */
     skip(transcript: Transcript): void {
-      for (const { id, text } of transcript.entries.flatMap((entry) => blocksOf(entry, options))) {
-        printed.set(id, text)
-      }
+      entries = transcript.entries.map(idOf)
+      for (const { id, text } of blocksIn(transcript)) printed.set(id, text)
     },
   }
+}
+
+function idOf(entry: Entry): string {
+  return `${entry.type} ${entry.at}`
 }
 
 function plain(text: string): string {
@@ -47,7 +61,7 @@ function plain(text: string): string {
 }
 
 function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
-  const id = `${entry.type} ${entry.at}`
+  const id = idOf(entry)
   switch (entry.type) {
     case 'message':
       if (options.isOwn?.(entry.messageId)) return []
@@ -73,10 +87,10 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
   ]
 }
 
-/** Why nothing happens just now, such as a wait before the model is asked again. */
+/** Why it is as it is: a wait before the model is asked again, an interruption, who stopped it. */
 function reasonOf(run: RunEntry, id: string): Block[] {
-  if (run.endedAt !== null || run.reason === null) return []
-  return [{ id: `${id} ${run.reason}`, text: `${dim(`· ${printable(run.reason)}`)}\n` }]
+  if (run.reason === null) return []
+  return [{ id: `${id} ${run.reason}`, text: `\n${dim(`· ${printable(run.reason)}`)}\n` }]
 }
 
 function endOf(run: RunEntry): string[] {
@@ -92,7 +106,10 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
         { id: '', text: item.parts.map((part) => printable(part.text + (part.refusal ?? ''))).join('\n') },
       ]
     case 'reasoning':
-      return [{ id: '', text: item.parts.map((part) => printable(part.text)).join('\n'), style: dim }]
+      return [
+        { id: '', text: item.parts.map((part) => printable(part.text)).join('\n'), style: dim },
+        { id: 'end', text: item.status === 'in_progress' || item.parts.length === 0 ? '' : '\n\n' },
+      ]
     case 'tool':
       // A card changes while its arguments are written; it is printed when it stands.
       return item.phase === 'arguments' ? [] : toolBlocks(item, options)
@@ -122,7 +139,8 @@ function editLine(edit: FileEdit): string {
 }
 
 const MAX_DIFF_LINES = 60
-const MAX_OUTPUT = 4000
+const MAX_OUTPUT = 3000
+const MAX_OUTPUT_END = 1000
 
 function diffText({ diff }: FileEdit): string {
   const lines = (diff ?? '').trimEnd().split('\n').slice(2)
@@ -141,7 +159,9 @@ function outputText(tool: ToolItem): string {
   if (tool.output === undefined) return ''
   const whole = typeof tool.output === 'string' ? tool.output : JSON.stringify(tool.output)
   const isOver = tool.endedAt !== null
-  const cut = whole.length > MAX_OUTPUT ? `${whole.slice(0, MAX_OUTPUT)}…` : whole
+  const rest = whole.length - MAX_OUTPUT - MAX_OUTPUT_END
+  const end = isOver ? `\n… ${count(rest, 'character')} …\n${whole.slice(-MAX_OUTPUT_END)}` : ''
+  const cut = rest > 0 ? `${whole.slice(0, MAX_OUTPUT)}${end}` : whole
   const text = `    ${printable(cut).replaceAll('\n', '\n    ')}`
   return isOver ? `${text.trimEnd()}\n` : text
 }

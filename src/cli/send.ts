@@ -1,10 +1,10 @@
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
-import { askOnTerminal } from './ask.ts'
+import { askOnTerminal, denyUnattended } from './ask.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { openConversationView } from './conversation-view.ts'
 import { commandWith } from './options.ts'
-import { CommandError, count } from './output.ts'
+import { CommandError, count, dim } from './output.ts'
 
 interface SendFlags extends Record<string, unknown> {
   conversation?: string
@@ -39,13 +39,22 @@ Examples:
         const place = queue_position === 0 ? 'it runs next' : `${count(queue_position, 'run')} before it`
         return console.log(`${run_id} in ${conversation.id} (${place})`)
       }
+      let own: string | null = null
+      const ask = process.stdin.isTTY ? askOnTerminal : denyUnattended
       const view = await openConversationView(client, conversation, {
-        onAsk: (ask) => void askOnTerminal(client, conversation.id, ask),
+        onAsk: (asked) => {
+          if (asked.runId === own) void ask(client, conversation.id, asked)
+        },
+        isShown: (entry) => entry.type === 'run' && entry.runId === own,
       })
       try {
-        const { run_id } = await view.send(content)
-        process.once('SIGINT', () => void client.stop(conversation.id))
+        const { run_id, queue_position } = await view.send(content, (runId) => {
+          own = runId
+        })
+        if (queue_position > 0) console.error(dim(`(waits behind ${queue_position})`))
+        process.once('SIGINT', () => void client.cancelRun(conversation.id, run_id))
         const run = await view.ended(run_id)
+        if (!run) throw new CommandError('the message was taken out of the queue')
         if (run?.status !== 'completed') process.exitCode = 1
       } finally {
         view.close()

@@ -13,19 +13,36 @@ export function cutText(text: string, most: number): string {
   return text.slice(0, splits ? most - 1 : most)
 }
 
+/** The beginning and the end, with a word on what lies between: how something went is often said last. */
+export function cutMiddle(text: string, most: number): string {
+  if (text.length <= most) return text
+  const note = `\n[… ${(text.length - most).toLocaleString('en')} characters and more are left out here …]\n`
+  const tail = Math.floor(most / 4)
+  const head = cutText(text, most - tail - note.length)
+  const rest = text.slice(-tail)
+  const splits = rest.charCodeAt(0) >= 0xdc00 && rest.charCodeAt(0) <= 0xdfff
+  return head + note + (splits ? rest.slice(1) : rest)
+}
+
 /** A copy in which no string is longer than `most`; each one that was leaves a notice with its path. */
-export function limitStrings(value: unknown, most: number, path: string, notices: Notice[]): unknown {
+export function limitStrings(
+  value: unknown,
+  most: number,
+  path: string,
+  notices: Notice[],
+  cut: (text: string, most: number) => string = cutText,
+): unknown {
   if (typeof value === 'string') {
     if (value.length <= most) return value
     notices.push(truncatedNotice(path, value.length, most))
-    return cutText(value, most)
+    return cut(value, most)
   }
   if (Array.isArray(value)) {
-    return value.map((one, index) => limitStrings(one, most, `${path}.${index}`, notices))
+    return value.map((one, index) => limitStrings(one, most, `${path}.${index}`, notices, cut))
   }
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [key, limitStrings(one, most, `${path}.${key}`, notices)]),
+    Object.entries(value).map(([key, one]) => [key, limitStrings(one, most, `${path}.${key}`, notices, cut)]),
   )
 }
 
@@ -33,6 +50,6 @@ export function truncatedNotice(path: string, length: number, most: number): Not
   return {
     type: 'truncated',
     path,
-    message: `${length.toLocaleString('en')} characters, of which the first ${most.toLocaleString('en')} are here.`,
+    message: `${length.toLocaleString('en')} characters, of which ${most.toLocaleString('en')} are here.`,
   }
 }

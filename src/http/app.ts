@@ -85,7 +85,7 @@ function newApp(): App {
       if (result.success) return
       throw new WaymarkError('invalid_request', 'The request is not as the API describes it.', {
         details: result.error.issues.map((issue) => ({
-          path: [result.target, ...issue.path].join('.'),
+          path: [result.target === 'json' ? 'body' : result.target, ...issue.path].join('.'),
           message: issue.message,
         })),
       })

@@ -1,5 +1,6 @@
 import type { ResponseOutputItem } from 'openai/resources/responses/responses'
 import {
+  cutMiddle,
   cutText,
   limitStrings,
   MAX_ARGUMENT_STRING,
@@ -101,7 +102,7 @@ export function endItem(
   ended: ResponseOutputItem | RawItem,
   sequence: number | undefined,
 ): void {
-  const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, ended as RawItem, sequence)
+  const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, ended, sequence)
   if (item.isDone) return
   const raw = finished(item, ended as RawItem)
   item.isDone = true
@@ -323,7 +324,13 @@ export function shownArguments(
 /** The same for what a tool returned. */
 export function shownOutput(output: unknown): { output: unknown; notices?: Notice[] } {
   const notices: Notice[] = []
-  const shown = limitStrings(redact(output, 'output', notices), MAX_OUTPUT_STRING, 'output', notices)
+  const shown = limitStrings(
+    redact(output, 'output', notices),
+    MAX_OUTPUT_STRING,
+    'output',
+    notices,
+    cutMiddle,
+  )
   return { output: shown, ...(notices.length > 0 ? { notices } : {}) }
 }
 
