@@ -16,7 +16,8 @@ const mayImport: Record<string, readonly string[]> = {
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],
   cli: ['client', 'protocol', 'replay', 'config.ts', 'data-dir.ts', 'trust.ts'],
-  'config.ts': [],
+  'settings.ts': [],
+  'config.ts': ['settings.ts'],
   'data-dir.ts': ['protocol'],
   'trust.ts': ['config.ts'],
 }

@@ -1,0 +1,208 @@
+import * as z from 'zod'
+
+const toolPolicy = z.enum(['allow', 'ask', 'deny'])
+
+export const mcpServers = z.record(
+  z.string().regex(/^[A-Za-z0-9_-]{1,40}$/),
+  z.union([
+    z.strictObject({
+      command: z.string().min(1),
+      args: z.array(z.string()).optional(),
+      env: z.record(z.string(), z.string()).optional(),
+    }),
+    z.strictObject({
+      url: z.url({ protocol: /^https?$/ }),
+      headers: z.record(z.string(), z.string()).optional(),
+    }),
+  ]),
+)
+
+/**
+ * Every setting, once: its flag, its variable, its name in waymark.config.json and its meaning. The flag wins over the
+ * variable, the variable over the file. docs/settings.md is made from this table.
+ */
+export const settings = {
+  project: {
+    flag: '--project <dir>',
+    variable: 'WAYMARK_PROJECT',
+    about: 'The project. Default: the current folder.',
+    must: 'be a folder',
+    schema: z.string().min(1),
+  },
+  host: {
+    flag: '--host <address>',
+    variable: 'WAYMARK_HOST',
+    about: 'The address to listen on. Default: 127.0.0.1.',
+    must: 'be an address',
+    schema: z.string().min(1),
+    inFile: 'trusted',
+  },
+  port: {
+    flag: '--port <number>',
+    variable: 'WAYMARK_PORT',
+    about: 'The port to listen on; 0 takes a free one. Default: 4747.',
+    must: 'be a whole number from 0 to 65535',
+    schema: z.coerce.number().int().min(0).max(65_535),
+  },
+  allowedHosts: {
+    flag: '--allowed-hosts <names>',
+    variable: 'WAYMARK_ALLOWED_HOSTS',
+    about: 'Host names to answer for besides the loopback ones, separated by commas.',
+    must: 'be host names separated by commas',
+    schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
+    inFile: 'trusted',
+  },
+  dataDir: {
+    flag: '--data-dir <dir>',
+    variable: 'WAYMARK_DATA_DIR',
+    about: 'Where the ledger, the blobs and the token are kept, seen from the project. Default: .waymark.',
+    must: 'be a folder',
+    schema: z.string().min(1),
+    inFile: 'trusted',
+  },
+  databaseUrl: {
+    flag: '--database-url <url>',
+    variable: 'WAYMARK_DATABASE_URL',
+    about: 'A Postgres to keep the ledger in, postgres://…. Default: SQLite in the data folder.',
+    must: 'be an address that begins with postgres://',
+    schema: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
+    inFile: 'trusted',
+  },
+  token: {
+    flag: null,
+    variable: 'WAYMARK_TOKEN',
+    about: 'The token to use instead of a made one. Never a flag: other users can read those.',
+    must: 'be at least 16 characters long',
+    schema: z.string().min(16),
+    inFile: 'trusted',
+  },
+  url: {
+    flag: '--url <url>',
+    variable: 'WAYMARK_URL',
+    about: 'The server that commands talk to. Default: the one that runs for the project.',
+    must: 'be an address that begins with http:// or https://',
+    schema: z.url({ protocol: /^https?$/ }),
+    inFile: 'trusted',
+  },
+  model: {
+    flag: '--model <name>',
+    variable: 'WAYMARK_MODEL',
+    about: 'The model. Default: gpt-5.5, or the demo model when there is no key and no base URL.',
+    must: 'be the name of a model',
+    schema: z.string().min(1),
+  },
+  baseUrl: {
+    flag: '--base-url <url>',
+    variable: 'OPENAI_BASE_URL',
+    about:
+      'Where the Responses API is: Ollama, vLLM and LM Studio have one too. Not in the file: the key goes there.',
+    must: 'be an address that begins with http:// or https://, without a user or password',
+    schema: z.url({ protocol: /^https?$/ }).refine((url) => !new URL(url).username && !new URL(url).password),
+    inFile: 'never',
+  },
+  apiKey: {
+    flag: null,
+    variable: 'OPENAI_API_KEY',
+    about: 'The key for it. From the environment only.',
+    must: 'be a key',
+    schema: z.string().min(1),
+    inFile: 'never',
+  },
+  workspaceId: {
+    flag: '--workspace-id <name>',
+    variable: 'WAYMARK_WORKSPACE_ID',
+    about:
+      "Names this working copy among all that share a database. Default: the folder's and the machine's name.",
+    must: 'be letters, digits, dots, - and _',
+    schema: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
+  },
+  tools: {
+    flag: '--tools <policy>',
+    variable: 'WAYMARK_TOOLS',
+    about:
+      'What the agent may do without asking, by tool: run_command=allow,delete_file=deny. In the file an object. ' +
+      'Default: ask for run_command and for tools of MCP servers, allow for all others.',
+    must: 'be tools with allow, ask or deny, such as run_command=allow,delete_file=ask',
+    schema: z.union([z.record(z.string(), toolPolicy), z.string().transform(policiesIn)]),
+    inFile: 'trusted',
+  },
+  mcpServers: {
+    flag: null,
+    variable: 'WAYMARK_MCP_SERVERS',
+    about:
+      'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}.',
+    must: 'be an object of servers, each with a command or a url',
+    schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
+    inFile: 'trusted',
+  },
+  commandEnv: {
+    flag: '--command-env <names>',
+    variable: 'WAYMARK_COMMAND_ENV',
+    about:
+      'Variables that commands may see besides the harmless ones (PATH, HOME, LANG …), separated by commas. ' +
+      'Keys and tokens of Waymark never are.',
+    must: 'be names of variables separated by commas',
+    schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
+    inFile: 'trusted',
+  },
+  maxModelCalls: {
+    flag: '--max-model-calls <number>',
+    variable: 'WAYMARK_MAX_MODEL_CALLS',
+    about: 'How often a run may call the model. Default: 50.',
+    must: 'be a whole number from 1 to 1000',
+    schema: z.coerce.number().int().min(1).max(1000),
+  },
+  maxRuns: {
+    flag: '--max-runs <number>',
+    variable: 'WAYMARK_MAX_RUNS',
+    about: 'How many conversations this process works on at once. Default: 256.',
+    must: 'be a whole number from 1 to 10000',
+    schema: z.coerce.number().int().min(1).max(10_000),
+  },
+  leaseSeconds: {
+    flag: '--lease-seconds <number>',
+    variable: 'WAYMARK_LEASE_SECONDS',
+    about: 'How long a process that shares a database holds a run without a sign of life. Default: 15.',
+    must: 'be a number from 1 to 3600',
+    schema: z.coerce.number().min(1).max(3600),
+  },
+  logLevel: {
+    flag: '--log-level <level>',
+    variable: 'WAYMARK_LOG_LEVEL',
+    about: 'How much the server logs: silent, error, info or debug. Default: info.',
+    must: 'be silent, error, info or debug',
+    schema: z.enum(['silent', 'error', 'info', 'debug']),
+  },
+} as const satisfies Record<string, Setting>
+
+export interface Setting {
+  flag: string | null
+  variable: string
+  about: string
+  /** What a value that is refused should have been: it must … */
+  must: string
+  schema: z.ZodType
+  /** The file comes with the project, which may be anybody's: some settings it may not make, some only when trusted. */
+  inFile?: 'never' | 'trusted'
+}
+
+export type SettingName = keyof typeof settings
+export type Given = { [K in SettingName]?: z.infer<(typeof settings)[K]['schema']> }
+
+function policiesIn(text: string, context: z.RefinementCtx): Record<string, z.infer<typeof toolPolicy>> {
+  const parsed = z
+    .record(z.string().min(1), toolPolicy)
+    .safeParse(Object.fromEntries(text.split(',').map((part) => part.split('=').map((word) => word.trim()))))
+  if (parsed.success) return parsed.data
+  context.addIssue({ code: 'custom', message: 'not a policy' })
+  return z.NEVER
+}
+
+function jsonIn(text: string, context: z.RefinementCtx): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    context.addIssue({ code: 'custom', message: 'not JSON' })
+    return z.NEVER
+  }
+}
