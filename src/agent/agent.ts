@@ -91,7 +91,10 @@ export function createAgent(deps: AgentDependencies): Agent {
   async function callModel(turn: Turn, tools: ToolRunner, items: ResponseInputItem[]) {
     const { writer, record, signal } = turn
     const request = { model, instructions: INSTRUCTIONS, input: items, tools: tools.definitions }
-    return await provider.respond({ request, writer, record, signal })
+    const result = await provider.respond({ request, writer, record, signal })
+    // The state must not know of words that the ledger does not have: after a crash nobody would say them again.
+    await writer.flush()
+    return result
   }
 }
 

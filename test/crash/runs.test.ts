@@ -1,11 +1,14 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
+import type { Config } from '../../src/config.ts'
 import type { AnyFrame } from '../../src/protocol/frames.ts'
 import { newId } from '../../src/protocol/ids.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
@@ -17,16 +20,33 @@ import { rounds } from '../support/soak.ts'
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 const run = promisify(execFile)
 
-const KILLS = rounds(5, 100)
 const CONVERSATIONS = 3
-const config = { tools: { run_command: 'allow' as const } }
+const name = `test_${randomBytes(6).toString('hex')}`
+const tools = { run_command: 'allow' as const }
+
+/** On SQLite whoever starts next goes on at once; on Postgres when the lease has ended. */
+const engines: { engine: string; kills: number; config: Partial<Config> }[] = [
+  { engine: 'SQLite', kills: rounds(4, 100), config: { tools } },
+  {
+    engine: 'Postgres',
+    kills: rounds(2, 25),
+    config: {
+      tools,
+      databaseUrl: `${inject('postgresUrl')}/${name}`,
+      leaseSeconds: 1,
+      workspaceId: 'Crash.Test',
+    },
+  },
+]
 
 let project: string
 let server: ServerProcess
-beforeAll(async () => {
+beforeAll(() => onPostgres(`create database ${name}`))
+afterAll(() => onPostgres(`drop database ${name} with (force)`))
+beforeEach(async () => {
   project = await mkdtemp(join(tmpdir(), 'waymark-crash-'))
 })
-afterAll(async () => {
+afterEach(async () => {
   await server.kill()
   await rm(project, { recursive: true, force: true })
 })
@@ -44,48 +64,54 @@ function messageOf(number: number): string {
   ].join('\n')
 }
 
-it(`[R3] [R4] [L5] after kill -9 in the middle of runs, ${KILLS} times, every message was worked on once`, {
-  timeout: 3_000_000,
-}, async () => {
-  const port = await freePort()
-  server = await startServerProcess(project, { port, config })
-  const ids: string[] = []
-  for (let count = 0; count < CONVERSATIONS; count++) ids.push((await server.client.createConversation()).id)
-  const reader = follow(server.client, ids[0] ?? '')
-  const sent: { id: string; runId: string; number: number }[] = []
-
-  for (let kill = 0; kill < KILLS; kill++) {
-    const sending = sendSome(server, ids, kill, sent)
-    await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 700))
-    await server.kill()
+it.each(engines)(
+  '[R3] [R4] [L5] after $kills kills in the middle of runs, every message was worked on once, on $engine',
+  {
+    timeout: 3_000_000,
+  },
+  async ({ kills, config }) => {
+    const port = await freePort()
     server = await startServerProcess(project, { port, config })
-    await sending
-  }
+    const ids: string[] = []
+    for (let count = 0; count < CONVERSATIONS; count++)
+      ids.push((await server.client.createConversation()).id)
+    const reader = follow(server.client, ids[0] ?? '')
+    const sent: { id: string; runId: string; number: number }[] = []
 
-  for (const id of ids) {
-    await expect
-      .poll(async () => (await server.client.queue(id)).active, { timeout: 120_000, interval: 100 })
-      .toBeNull()
-    expect((await server.client.queue(id)).items).toEqual([])
-  }
+    for (let kill = 0; kill < kills; kill++) {
+      const sending = sendSome(server, ids, kill, sent)
+      await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 700))
+      await server.kill()
+      server = await startServerProcess(project, { port, config })
+      await sending
+    }
 
-  const effects = (await readFile(join(project, 'effects.log'), 'utf8')).split('\n')
-  for (const id of ids) {
-    const frames = await framesOf(server.client, id)
-    const expected = sent.filter((one) => one.id === id)
-    checkLedger(frames, expected)
-    checkTranscript(frames)
-    checkEffects(frames, effects)
-  }
-  // Somebody who watched all the time has seen exactly what is stored.
-  const last = transcriptOf(await framesOf(server.client, ids[0] ?? ''))
-  await expect.poll(() => reader.transcript()?.head, { timeout: 30_000 }).toBe(last.head)
-  expect(reader.transcript()).toEqual(last)
-  reader.stop()
-  await server.kill()
-  const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project])
-  expect(stdout).toMatch(/: clean\n$/)
-})
+    for (const id of ids) {
+      await expect
+        .poll(async () => (await server.client.queue(id)).active, { timeout: 120_000, interval: 100 })
+        .toBeNull()
+      expect((await server.client.queue(id)).items).toEqual([])
+    }
+
+    const effects = (await readFile(join(project, 'effects.log'), 'utf8')).split('\n')
+    for (const id of ids) {
+      const frames = await framesOf(server.client, id)
+      const expected = sent.filter((one) => one.id === id)
+      checkLedger(frames, expected)
+      checkTranscript(frames)
+      checkEffects(frames, effects)
+    }
+    // Somebody who watched all the time has seen exactly what is stored.
+    const last = transcriptOf(await framesOf(server.client, ids[0] ?? ''))
+    await expect.poll(() => reader.transcript()?.head, { timeout: 30_000 }).toBe(last.head)
+    expect(reader.transcript()).toEqual(last)
+    reader.stop()
+    await server.kill()
+    const database = config.databaseUrl ? ['--database-url', config.databaseUrl] : []
+    const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project, ...database])
+    expect(stdout).toMatch(/: clean\n$/)
+  },
+)
 
 /** Sends to every conversation, again and again until it is accepted: the server may be gone. */
 async function sendSome(
@@ -177,4 +203,11 @@ async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
     for (const item of items) if (item.type === 'frame') frames.push(item.frame)
   }
   return frames
+}
+
+async function onPostgres(statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` })
+  await client.connect()
+  await client.query(statement)
+  await client.end()
 }
