@@ -3,6 +3,7 @@ import type { ResponseInputItem } from 'openai/resources/responses/responses'
 import type { Agent, Turn } from '../core/agent.ts'
 import type { AgentStates, RunPast } from '../core/agent-states.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
+import { closeCalls } from '../core/run-record.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import type { GraphSteps } from './graph.ts'
 import { historyOf } from './history.ts'
@@ -90,6 +91,8 @@ export function createAgent(deps: AgentDependencies): Agent {
 
   async function callModel(turn: Turn, tools: ToolRunner, items: ResponseInputItem[]) {
     const { writer, record, signal } = turn
+    // Of a response that a crash kept from the state, nobody runs the calls any more.
+    writer.write(...closeCalls(record))
     const request = { model, instructions: INSTRUCTIONS, input: items, tools: tools.definitions }
     const result = await provider.respond({ request, writer, record, signal })
     // The state must not know of words that the ledger does not have: after a crash nobody would say them again.

@@ -9,6 +9,8 @@ export interface RunRecord {
   hasMessage(): boolean
   openItems(): OpenItem[]
   call(toolCallId: string): CallRecord | undefined
+  /** Calls that were asked of us and have no outcome. */
+  openCalls(): CallRecord[]
   /** What the last response that said anything has said. */
   said(): { text: string; refusal: string; reasoning: string }
   /** Whether the model has put anything out at all. */
@@ -23,6 +25,8 @@ export interface OpenItem {
 }
 
 export interface CallRecord {
+  /** The frame that asked for it, when it was one that we have to answer. */
+  asked: FrameDraft<'tool.arguments.done'> | null
   /** It may have had its effect: only a call that can't have any is run again. */
   hasBegun: boolean
   outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
@@ -46,7 +50,7 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
 
   function callOf(toolCallId: string): CallRecord {
     let call = calls.get(toolCallId)
-    if (!call) calls.set(toolCallId, (call = { hasBegun: false, outcome: null, approval: null }))
+    if (!call) calls.set(toolCallId, (call = { asked: null, hasBegun: false, outcome: null, approval: null }))
     return call
   }
 
@@ -75,6 +79,9 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
       case 'reasoning_summary.delta':
         saidBy(frame.response_id).reasoning += frame.delta
         return
+      case 'tool.arguments.done':
+        if (OURS.has(frame.tool_type)) callOf(frame.tool_call_id).asked = frame
+        return
       case 'tool.status':
         callOf(frame.tool_call_id).hasBegun = true
         return
@@ -95,13 +102,37 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
     hasOutput: () => hasOutput,
     openItems: () => [...open.values()],
     call: (toolCallId) => calls.get(toolCallId),
+    openCalls: () => [...calls.values()].filter((call) => call.asked !== null && call.outcome === null),
     said: () => said,
   }
 }
 
+/** Tools that we run ourselves; what a provider has run is not ours to close. */
+const OURS = new Set(['function', 'custom_tool'])
+
 /** The frames that close what was left open. */
 export function closeItems(record: RunRecord): FrameDraft<'output_item.done'>[] {
   return record.openItems().map((item) => ({ kind: 'output_item.done', ...item, status: 'incomplete' }))
+}
+
+/** The same for calls that nobody will come back to: no card is left without an outcome. */
+export function closeCalls(record: RunRecord): FrameDraft[] {
+  return record.openCalls().flatMap(({ asked, hasBegun }) => {
+    if (!asked) return []
+    const { response_id, output_index, item_id, tool_call_id, tool_type, tool_name } = asked
+    const place = {
+      ...(response_id === undefined ? {} : { response_id }),
+      output_index,
+      item_id,
+      tool_call_id,
+    }
+    const output = hasBegun ? 'What came of it is not known.' : 'Not run.'
+    const tool = { tool_type, tool_call_id, status: 'failed', name: tool_name }
+    return [
+      { kind: 'tool.output', ...place, tool_type, output },
+      { kind: 'tool.status', ...place, tool },
+    ]
+  })
 }
 
 function keyOf(item: { response_id?: string | undefined; output_index: number }): string {

@@ -1,7 +1,7 @@
 import { Cancelled, ModelFailure, type PersonsAnswer, type Turn, type TurnOutcome } from '../core/agent.ts'
 import type { PageQuery, RunHold } from '../core/ledger.ts'
 import type { Claim, Wishes } from '../core/queue.ts'
-import { closeItems, createRunRecord, type RunRecord } from '../core/run-record.ts'
+import { closeCalls, closeItems, createRunRecord, type RunRecord } from '../core/run-record.ts'
 import { AppendRefused, createRunWriter, type RunWriter } from '../core/run-writer.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { AnyFrame, FrameDraft } from '../protocol/frames.ts'
@@ -223,12 +223,14 @@ function failureFrames(record: RunRecord, why: Error): FrameDraft[] {
   if (why instanceof Cancelled) {
     return [
       ...closeItems(record),
+      ...closeCalls(record),
       { kind: 'lifecycle', status: 'cancelled', reason: `stopped by ${why.by}` },
       { kind: 'final', final: { status: 'cancelled', ...saidFields(record.said()), attachments: [] } },
     ]
   }
   return [
     ...closeItems(record),
+    ...closeCalls(record),
     { kind: 'lifecycle', status: 'failed' },
     { kind: 'error', error: errorFields(why) },
   ]

@@ -165,7 +165,8 @@ function checkTranscript(frames: readonly AnyFrame[]): void {
     expect(entry.status).toBe('completed')
     for (const item of entry.items) if (item.type !== 'mark') expect(item.status).not.toBe('in_progress')
     for (const tool of toolsOf(entry)) {
-      if (tool.toolStatus !== null) expect(tool.output, `${tool.name} ${tool.argumentsText}`).toBeDefined()
+      // A call that was only being written when the server died is none.
+      if (tool.phase !== 'arguments') expect(tool.output, `${tool.name} ${tool.argumentsText}`).toBeDefined()
     }
     // The whole answer, however often it was begun.
     expect(entry.final?.response_text?.split(' ')).toHaveLength(60)

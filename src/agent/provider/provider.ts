@@ -2,7 +2,7 @@ import type OpenAI from 'openai'
 import type { ResponseCreateParamsStreaming, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
 import { REDACTED } from '../../core/redact.ts'
-import { closeItems, type RunRecord } from '../../core/run-record.ts'
+import { closeCalls, closeItems, type RunRecord } from '../../core/run-record.ts'
 import type { RunWriter } from '../../core/run-writer.ts'
 import { newId } from '../../protocol/ids.ts'
 import { createFrameMapper, failureOf, type ModelResult } from './stream-frames.ts'
@@ -51,7 +51,7 @@ export function createProvider(options: ProviderOptions): Provider {
           if (!failure) throw error
           if (!failure.isRetryable || attempt >= attempts) throw failure
           const wait = waitBefore(attempt, firstWaitMs, error)
-          writer.write(...closeItems(record), {
+          writer.write(...closeItems(record), ...closeCalls(record), {
             kind: 'lifecycle',
             status: 'in_progress',
             reason: `${failure.message} Trying again in ${seconds(wait)} (${attempt + 1} of ${attempts}).`,
