@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Cancelled, ModelFailure, type PersonsAnswer, type Turn, type TurnOutcome } from '../core/agent.ts'
 import type { PageQuery, RunHold } from '../core/ledger.ts'
 import type { Claim, Wishes } from '../core/queue.ts'
@@ -31,6 +32,8 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   const { tenant, conversationId, messageId, content } = claim
   const { runId } = claim.hold
   const aborter = new AbortController()
+  // Each call of the model and of a tool listens; there may be many in a run.
+  setMaxListeners(0, aborter.signal)
   const asked = createAnswers(aborter.signal)
 
   async function work(): Promise<void> {

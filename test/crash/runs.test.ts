@@ -88,9 +88,8 @@ it.each(engines)(
 
     for (const id of ids) {
       await expect
-        .poll(async () => (await server.client.queue(id)).active, { timeout: 120_000, interval: 100 })
-        .toBeNull()
-      expect((await server.client.queue(id)).items).toEqual([])
+        .poll(() => server.client.queue(id), { timeout: 120_000, interval: 100 })
+        .toMatchObject({ active: null, items: [] })
     }
 
     const effects = (await readFile(join(project, 'effects.log'), 'utf8')).split('\n')
