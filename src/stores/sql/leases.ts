@@ -4,7 +4,7 @@ import type { Claim, ClaimCommand } from '../../core/queue.ts'
 import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
-import { leaveQueue } from './queue.ts'
+import { leaveQueue, lockQueued } from './queue.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
@@ -124,6 +124,7 @@ export function* renewLeases(
   dialect: Dialect,
   command: { worker: string; runIds: readonly string[]; leaseMs: number },
 ): Script<RunId[]> {
+  yield* lockQueued(dialect, command.runIds)
   const rows = yield* all(
     dialect.db
       .updateTable('queue')

@@ -174,9 +174,24 @@ export function* wishes({ db }: Dialect, runId: RunId): Script<Wishes> {
   }
 }
 
+/** Locks several rows, always in one order: who renews leases and who ends runs don't wait for each other. */
+export function* lockQueued(
+  { name, db, isIn, list, lockRows }: Dialect,
+  runIds: readonly string[],
+): Script<void> {
+  if (name === 'sqlite' || runIds.length < 2) return
+  const rows = db
+    .selectFrom('queue')
+    .select('run_id')
+    .where(isIn('queue.run_id', list(runIds)))
+  yield* all(rows.orderBy('run_id').modifyEnd(lockRows))
+}
+
 /** Takes ended runs out, in the transaction that ends them. */
-export function* leaveQueue({ db, isIn, list }: Dialect, runIds: readonly string[]): Script<void> {
+export function* leaveQueue(dialect: Dialect, runIds: readonly string[]): Script<void> {
   if (runIds.length === 0) return
+  const { db, isIn, list } = dialect
+  yield* lockQueued(dialect, runIds)
   yield* all(db.deleteFrom('queue').where(isIn('queue.run_id', list(runIds))))
   yield* all(db.deleteFrom('asks').where(isIn('asks.run_id', list(runIds))))
 }
