@@ -106,9 +106,10 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     const { record, writer } = turn
     const before = record.call(call.callId)?.approval ?? null
     if (before === 'approved' || before === 'denied') return { approved: before === 'approved', reason: null }
+    await turn.ask(call.callId)
     if (before === null) writer.write(approvalFrame(call, { status: 'requested' }))
     await writer.flush()
-    const { approved, reason, by } = await turn.askPerson(call.callId)
+    const { approved, reason, by } = await turn.answerTo(call.callId)
     const status = approved ? 'approved' : 'denied'
     writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }) }))
     return { approved, reason }
@@ -138,7 +139,9 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     { tenant, conversationId }: Turn,
     outcome: Pick<FrameDraft<'tool.output'>, 'output' | 'output_ref'>,
   ): Promise<string> {
-    const whole = outcome.output_ref && (await results.find(tenant, conversationId, call.callId))
+    // Should the whole be out of reach, what was shown of it is better than no answer.
+    const whole =
+      outcome.output_ref && (await results.find(tenant, conversationId, call.callId).catch(() => null))
     return whole || asText(outcome.output)
   }
 

@@ -25,8 +25,10 @@ export interface Turn {
   /** What the run's frames say so far; more than nothing when somebody worked on it before. */
   record: RunRecord
   signal: AbortSignal
-  /** Asks a person whether a tool may run, and waits for the answer. */
-  askPerson(toolCallId: string): Promise<PersonsAnswer>
+  /** Makes the call one that a person can answer: before they are shown the question. */
+  ask(toolCallId: string): Promise<void>
+  /** Waits for their answer. */
+  answerTo(toolCallId: string): Promise<PersonsAnswer>
 }
 
 export interface PersonsAnswer {

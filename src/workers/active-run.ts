@@ -82,8 +82,8 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       writer,
       record,
       signal: aborter.signal,
-      async askPerson(toolCallId) {
-        await queue.ask(runId, toolCallId)
+      ask: (toolCallId) => queue.ask(runId, toolCallId),
+      async answerTo(toolCallId) {
         asked.take((await queue.wishes(runId)).answers)
         return await asked.next(toolCallId)
       },
@@ -116,6 +116,8 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
         epoch = hold.epoch
         const record = await recordOf(hold).catch(() => createRunRecord())
         const writer = writerFor(hold, record)
+        // What was accepted is never without its message, whatever else could not be stored.
+        if (hold.frames === 0) writer.write({ kind: 'message.user', message_id: messageId, content })
         writer.write(...failureFrames(record, why))
         return await writer.flush()
       } catch (error) {

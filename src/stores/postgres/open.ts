@@ -16,9 +16,17 @@ const CHANNEL = 'waymark_changed'
 const QUEUE_PREFIX = 'queue '
 const POOL_SIZE = 10
 const MAX_ATTEMPTS = 3
+const IDLE_TRANSACTION_MS = 5000
 
 export async function openPostgres(url: string): Promise<Engine> {
-  const pool = new pg.Pool({ connectionString: url, max: POOL_SIZE, types: numericBigints })
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: POOL_SIZE,
+    types: numericBigints,
+    keepAlive: true,
+    // A process that freezes in the middle of a transaction must not keep the others from its conversations.
+    idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+  })
   // An idle connection that breaks is replaced at its next use, where the error shows.
   pool.on('error', () => {})
   try {
@@ -64,7 +72,7 @@ export async function openPostgres(url: string): Promise<Engine> {
       try {
         return await transact('begin', (client) => runGroup(client, group))
       } catch (error) {
-        if (attempt < MAX_ATTEMPTS && isContention(error)) continue
+        if (attempt < MAX_ATTEMPTS && (isContention(error) || isLostBefore(error))) continue
         if (group.length === 1 || error instanceof UnknownOutcome) {
           return group.map(() => ({ error: error as Error }))
         }
@@ -146,6 +154,16 @@ class UnknownOutcome extends Error {
 function isAnswer(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P)/.test(code)
+}
+
+/** The connection was lost before the commit: nothing is stored, and nothing stands in the way of trying again. */
+function isLostBefore(error: unknown): boolean {
+  return !(error instanceof UnknownOutcome) && isConnectionError(error)
+}
+
+function isConnectionError(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string }
+  return /^(08|57P|ECONN|EPIPE)/.test(code ?? '') || /^Connection terminated/.test(message ?? '')
 }
 
 /** Another process was faster; the same transaction sees its work at the next attempt. */

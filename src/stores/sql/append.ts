@@ -11,7 +11,7 @@ import { type DraftText, type SealedEvent, seal, type Tip } from '../../core/sea
 import { type Dialect, type List, prepared } from './dialect.ts'
 import { lockConversations } from './lock.ts'
 import { leaveQueue } from './queue.ts'
-import type { Schema } from './schema.ts'
+import { ENDED, RUNNING, type Schema } from './schema.ts'
 import { all, insertAll, replaceAll, type Script } from './script.ts'
 import { isLastOf } from './tip.ts'
 
@@ -182,7 +182,7 @@ function* loadRuns(dialect: Dialect, runIds: readonly string[]): Script<Map<stri
         segment: row.segment,
         epoch: row.epoch,
         frames: row.frames,
-        ended: row.ended === 1,
+        ended: row.ended !== RUNNING,
         isChanged: false,
       },
     ]),
@@ -191,7 +191,9 @@ function* loadRuns(dialect: Dialect, runIds: readonly string[]): Script<Map<stri
 
 function* saveRuns(runs: Map<string, Run>): Script<void> {
   const rows = [...runs].flatMap(([id, { conversationId, segment, epoch, frames, ended, isChanged }]) =>
-    isChanged ? { id, conversation_id: conversationId, segment, epoch, frames, ended: ended ? 1 : 0 } : [],
+    isChanged
+      ? { id, conversation_id: conversationId, segment, epoch, frames, ended: ended ? ENDED : RUNNING }
+      : [],
   )
   yield* replaceAll('runs', ['id'], rows)
 }

@@ -97,6 +97,6 @@ export function* moveHead(
   )
   if (!target) return { refused: 'segment_not_found', why: 'The conversation has no such segment.' }
   yield* setHead(dialect, command.conversationId, target.no, command.now)
-  yield* abandonActive(dialect, command.conversationId)
+  if (target.no !== head.head_segment) yield* abandonActive(dialect, command.conversationId)
   return { done: true }
 }

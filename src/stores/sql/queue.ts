@@ -15,6 +15,7 @@ import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { findHead } from './line.ts'
 import { lockConversations } from './lock.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import { ABANDONED } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
 const noRun = {
@@ -201,7 +202,7 @@ export function* abandonRun(dialect: Dialect, runId: RunId): Script<{ done: true
     dialect.db.selectFrom('queue').select('conversation_id').where('run_id', '=', runId),
   )
   if (row) yield* lockConversations(dialect, [row.conversation_id])
-  yield* all(dialect.db.updateTable('runs').set({ ended: 1 }).where('id', '=', runId))
+  yield* all(dialect.db.updateTable('runs').set({ ended: ABANDONED }).where('id', '=', runId))
   yield* leaveQueue(dialect, [runId])
   return { done: true }
 }
@@ -210,7 +211,7 @@ export function* abandonRun(dialect: Dialect, runId: RunId): Script<{ done: true
 export function* abandonActive(dialect: Dialect, conversationId: string): Script<void> {
   const [run] = yield* runsOf(dialect, conversationId)
   if (run?.state !== 'active') return
-  yield* all(dialect.db.updateTable('runs').set({ ended: 1 }).where('id', '=', run.run_id))
+  yield* all(dialect.db.updateTable('runs').set({ ended: ABANDONED }).where('id', '=', run.run_id))
   yield* leaveQueue(dialect, [run.run_id])
 }
 

@@ -137,6 +137,11 @@ export interface Schema {
   }
 }
 
+/** What `runs.ended` says. An abandoned run has no terminal frame, and will never have one. */
+export const RUNNING = 0
+export const ENDED = 1
+export const ABANDONED = 2
+
 export type Table = keyof Schema
 
 /** Postgres's array types for the columns that are written in bulk. */
