@@ -163,7 +163,7 @@ function isLostBefore(error: unknown): boolean {
 
 function isConnectionError(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string }
-  return /^(08|57P|ECONN|EPIPE)/.test(code ?? '') || /^Connection terminated/.test(message ?? '')
+  return /^(08|57P|ECONN|EPIPE)/.test(code ?? '') || (message ?? '').startsWith('Connection terminated')
 }
 
 /** Another process was faster; the same transaction sees its work at the next attempt. */
