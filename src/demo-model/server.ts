@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { type ModelResponse, newItemId, responseEvents } from './response-events.ts'
 import { type InputItem, replyTo } from './script.ts'
 
@@ -141,21 +142,11 @@ async function sendStream(
     if (gone.signal.aborted) return
     if (!answer.write(packet)) await once(answer, 'drain', { signal: gone.signal }).catch(() => {})
     packet = ''
-    if (waitMs > 0 && event.type.endsWith('.delta')) await pause(waitMs, gone.signal)
+    if (waitMs > 0 && event.type.endsWith('.delta')) {
+      await setTimeout(waitMs, undefined, { signal: gone.signal }).catch(() => {})
+    }
   }
   answer.end(packet)
-}
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, milliseconds)
-    function done(): void {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    signal.addEventListener('abort', done)
-  })
 }
 
 async function readBody(request: IncomingMessage): Promise<RequestBody | null> {

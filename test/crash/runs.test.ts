@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
 import type { Config } from '../../src/config.ts'
@@ -13,9 +12,10 @@ import type { AnyFrame } from '../../src/protocol/frames.ts'
 import { newId } from '../../src/protocol/ids.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { freePort } from '../support/free-port.ts'
-import { ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
+import { framesOf, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { onPostgres } from '../support/stores.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 const run = promisify(execFile)
@@ -41,8 +41,8 @@ const engines: { engine: string; kills: number; config: Partial<Config> }[] = [
 
 let project: string
 let server: ServerProcess
-beforeAll(() => onPostgres(`create database ${name}`))
-afterAll(() => onPostgres(`drop database ${name} with (force)`))
+beforeAll(() => onPostgres(inject('postgresUrl'), `create database ${name}`))
+afterAll(() => onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`))
 beforeEach(async () => {
   project = await mkdtemp(join(tmpdir(), 'waymark-crash-'))
 })
@@ -195,19 +195,4 @@ function follow(client: Client, id: string) {
       transcript = next
   })()
   return { transcript: () => transcript, stop: () => stop.abort() }
-}
-
-async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
-  const frames: AnyFrame[] = []
-  for await (const items of client.stream(id, { follow: false })) {
-    for (const item of items) if (item.type === 'frame') frames.push(item.frame)
-  }
-  return frames
-}
-
-async function onPostgres(statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` })
-  await client.connect()
-  await client.query(statement)
-  await client.end()
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { startTestServer } from '../support/server.ts'
+import { onPostgres } from '../support/stores.ts'
 
 const name = `test_${randomBytes(6).toString('hex')}`
 const databaseUrl = `${inject('postgresUrl')}/${name}`
 
-beforeAll(() => onServer(`create database ${name}`))
-afterAll(() => onServer(`drop database ${name} with (force)`))
+beforeAll(() => onPostgres(inject('postgresUrl'), `create database ${name}`))
+afterAll(() => onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`))
 
 it('[L7] two servers on one Postgres: each keeps its token, and a reader of one sees what the other writes', async () => {
   const one = await startTestServer({ databaseUrl })
@@ -21,10 +21,3 @@ it('[L7] two servers on one Postgres: each keeps its token, and a reader of one 
   await two.close()
   await one.close()
 })
-
-async function onServer(statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` })
-  await client.connect()
-  await client.query(statement)
-  await client.end()
-}

@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
-import type { AnyFrame } from '../../src/protocol/frames.ts'
-import { ofKind } from '../support/runs.ts'
+import { framesOf, ofKind } from '../support/runs.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+import { onPostgres } from '../support/stores.ts'
 
 const name = `test_${randomBytes(6).toString('hex')}`
 const shared = {
@@ -23,11 +22,11 @@ let other: string
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), 'waymark-shared-'))
   other = await mkdtemp(join(tmpdir(), 'waymark-shared-'))
-  await onServer(`create database ${name}`)
+  await onPostgres(inject('postgresUrl'), `create database ${name}`)
 })
 afterAll(async () => {
   await Promise.all(processes.map((one) => one.kill()))
-  await onServer(`drop database ${name} with (force)`)
+  await onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`)
   for (const folder of [project, other]) await rm(folder, { recursive: true, force: true })
 })
 
@@ -71,7 +70,7 @@ it('[L8] [R3] a worker that is paused past its lease can not append when it come
   const first = await startWorker(join(other, 'a'))
   const { id } = await first.client.createConversation()
   await first.client.sendMessage(id, {
-    content: '!run_command {"command":"echo x >> once.txt"}\n!wait 40\n!say 60',
+    content: '!run_command {"command":"echo x >> once.txt"}\n!wait 40\n!say 200',
   })
   await expect
     .poll(async () => ofKind(await framesOf(first.client, id), 'message.delta').length, { timeout: 10_000 })
@@ -98,18 +97,3 @@ it('[L8] [R3] a worker that is paused past its lease can not append when it come
   expect(ofKind(frames, 'output_item.done').filter((frame) => frame.status === 'incomplete')).toHaveLength(1)
   expect(ofKind(frames, 'tool.output')).toHaveLength(1)
 })
-
-async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
-  const frames: AnyFrame[] = []
-  for await (const items of client.stream(id, { follow: false })) {
-    for (const item of items) if (item.type === 'frame') frames.push(item.frame)
-  }
-  return frames
-}
-
-async function onServer(statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` })
-  await client.connect()
-  await client.query(statement)
-  await client.end()
-}

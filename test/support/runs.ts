@@ -1,5 +1,6 @@
 import { createParser } from 'eventsource-parser'
 import { expect } from 'vitest'
+import type { Client } from '../../src/client/index.ts'
 import type { AnyFrame, Frame, FrameKind } from '../../src/protocol/frames.ts'
 import { applyFrames } from '../../src/replay/reduce.ts'
 import {
@@ -74,4 +75,13 @@ export async function frameWhen<K extends FrameKind>(
     })
     .toBeDefined()
   return found as Frame<K>
+}
+
+/** Every frame of a conversation, as a client reads them. */
+export async function framesOf(client: Client, id: string): Promise<AnyFrame[]> {
+  const frames: AnyFrame[] = []
+  for await (const items of client.stream(id, { follow: false })) {
+    for (const item of items) if (item.type === 'frame') frames.push(item.frame)
+  }
+  return frames
 }

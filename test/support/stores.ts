@@ -38,13 +38,13 @@ export const openSqliteStore: OpenStore = () => openStore((folder) => openSqlite
 export function openPostgresStore(serverUrl: string): OpenStore {
   return async () => {
     const name = `test_${randomBytes(6).toString('hex')}`
-    await onServer(serverUrl, `create database ${name}`)
+    await onPostgres(serverUrl, `create database ${name}`)
     const store = await openStore(() => openPostgres(`${serverUrl}/${name}`))
     return {
       ...store,
       async close() {
         await store.close()
-        await onServer(serverUrl, `drop database ${name} with (force)`)
+        await onPostgres(serverUrl, `drop database ${name} with (force)`)
       },
     }
   }
@@ -77,7 +77,7 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
   }
 }
 
-async function onServer(url: string, statement: string): Promise<void> {
+export async function onPostgres(url: string, statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: `${url}/postgres` })
   await client.connect()
   try {

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type OpenAI from 'openai'
 import type { ResponseCreateParamsStreaming, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
@@ -56,7 +57,7 @@ export function createProvider(options: ProviderOptions): Provider {
             status: 'in_progress',
             reason: `${failure.message} Trying again in ${seconds(wait)} (${attempt + 1} of ${attempts}).`,
           })
-          await pause(wait, signal)
+          await setTimeout(wait, undefined, { signal }).catch(() => signal.throwIfAborted())
         }
       }
     },
@@ -175,18 +176,4 @@ function waitBefore(attempt: number, firstMs: number, error: unknown): number {
 
 function seconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(1)} s`
-}
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop)
-      resolve()
-    }, milliseconds)
-    function stop(): void {
-      clearTimeout(timer)
-      reject(signal.reason)
-    }
-    signal.addEventListener('abort', stop, { once: true })
-  })
 }

@@ -15,8 +15,7 @@ export interface Tool {
   run(args: unknown, call: ToolCall): Promise<ToolOutcome>
 }
 
-export const toolPolicies = ['allow', 'ask', 'deny'] as const
-export type ToolPolicy = (typeof toolPolicies)[number]
+export type ToolPolicy = 'allow' | 'ask' | 'deny'
 
 export interface ToolCall {
   tenant: string

@@ -137,16 +137,19 @@ export function* renewLeases(
   return rows.map((row) => row.run_id as RunId)
 }
 
-export function* releaseLeases({ db }: Dialect, worker: string | null): Script<number> {
-  const rows = yield* all(
-    db
-      .updateTable('queue')
-      .set({ lease_until: 0 })
-      .where('state', '=', 'active')
-      .$if(worker !== null, (query) => query.where('worker', '=', worker))
-      .returning('run_id'),
-  )
-  return rows.length
+export function* releaseLeases(dialect: Dialect, worker: string | null): Script<void> {
+  const { db, isIn, list } = dialect
+  let active = db.selectFrom('queue').select('run_id').where('state', '=', 'active')
+  if (worker !== null) active = active.where('worker', '=', worker)
+  const runIds = (yield* all(active)).map((row) => row.run_id)
+  yield* lockQueued(dialect, runIds)
+  let released = db
+    .updateTable('queue')
+    .set({ lease_until: 0 })
+    .where(isIn('queue.run_id', list(runIds)))
+  // Another may have taken one meanwhile.
+  if (worker !== null) released = released.where('worker', '=', worker)
+  yield* all(released)
 }
 
 /** Whether this worker may still write for the run (L8). */

@@ -1,0 +1,113 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newConversation, parsed, readAll, TENANT } from '../../test/support/frames.ts'
+import { openSqliteStore, type TestStore } from '../../test/support/stores.ts'
+import { type Agent, ModelFailure } from '../core/agent.ts'
+import type { Ledger } from '../core/ledger.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+import { createRunWorker } from './run-worker.ts'
+
+/** The worker on a real store, with an agent that does what a test wants: the agent's own tests have the real one. */
+describe('the run worker', () => {
+  let store: TestStore
+  let id: ConversationId
+  beforeEach(async () => {
+    store = await openSqliteStore()
+    id = await newConversation(store.ledger)
+  })
+  afterEach(() => store.close())
+
+  const start = (agent: Agent, ledger: Ledger = store.ledger) =>
+    createRunWorker({
+      ledger,
+      queue: store.queue,
+      states: store.states,
+      agent,
+      log: { error() {} },
+      worker: newId('run'),
+      workspaceIds: [],
+      leaseMs: 60_000,
+      maxRuns: 10,
+    })
+
+  const send = () =>
+    store.queue.enqueue({
+      tenant: TENANT,
+      conversationId: id,
+      runId: newId('run'),
+      messageId: newId('msg'),
+      content: 'keep me',
+      mayChangeFiles: true,
+    })
+
+  const kinds = async () => parsed(await readAll(store.ledger, id)).map((frame) => frame.kind)
+
+  it('[L3] [R6] keeps the message when its first append can not be stored', async () => {
+    let isFirst = true
+    const failing: Ledger = {
+      ...store.ledger,
+      append: (command) => {
+        if (!isFirst) return store.ledger.append(command)
+        isFirst = false
+        return Promise.reject(new Error('no space'))
+      },
+    }
+    const worker = start(
+      {
+        async run({ signal, writer }) {
+          await writer.flush()
+          throw signal.reason
+        },
+      },
+      failing,
+    )
+    await send()
+    await expect.poll(kinds).toEqual(['conversation.created', 'message.user', 'lifecycle', 'error'])
+    await worker.stop()
+  })
+
+  it('[L8] does not end a run that another has taken over, whatever happens to it', async () => {
+    const fail = Promise.withResolvers<never>()
+    const worker = start({ run: () => fail.promise })
+    const { runId } = await send()
+    await expect.poll(kinds).toContain('lifecycle')
+    const heir = await store.ledger.takeRun(TENANT, runId)
+    fail.reject(new ModelFailure('gone', 'The model is gone.', { isRetryable: true }))
+    await expect.poll(() => worker.active()).toBe(0)
+    const taken = await store.ledger.append({
+      tenant: TENANT,
+      conversationId: id,
+      run: heir,
+      frames: [{ kind: 'final', final: { status: 'completed' } }],
+    })
+    expect(taken).toMatchObject({ ok: true })
+    expect(await kinds()).toEqual(['conversation.created', 'message.user', 'lifecycle', 'final'])
+    await worker.stop()
+  })
+
+  it('a question can be answered as soon as it is seen', async () => {
+    const agent: Agent = {
+      async run(turn) {
+        await turn.ask('call_1')
+        const place = { output_index: 0, item_id: 'i', tool_call_id: 'call_1', tool_name: 'x' }
+        turn.writer.write({ kind: 'tool.approval', ...place, status: 'requested' })
+        await turn.writer.flush()
+        const answering = store.queue.answer({
+          tenant: TENANT,
+          conversationId: id,
+          runId: turn.runId,
+          toolCallId: 'call_1',
+          approved: true,
+          reason: null,
+          by: 'me',
+        })
+        const answer = await turn.answerTo('call_1')
+        await answering
+        throw new ModelFailure(answer.by, 'answered', { isRetryable: false })
+      },
+    }
+    const worker = start(agent)
+    await send()
+    await expect.poll(kinds).toContain('error')
+    await worker.stop()
+  })
+})
