@@ -10,6 +10,7 @@ const mayImport: Record<string, readonly string[]> = {
   replay: ['protocol'],
   core: ['protocol'],
   stores: ['core', 'protocol'],
+  workspace: ['core', 'protocol'],
   agent: ['core', 'protocol'],
   'demo-model': ['protocol'],
   workers: ['core', 'protocol'],
@@ -23,7 +24,7 @@ const mayImport: Record<string, readonly string[]> = {
 }
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
-const composers = new Set(['main.ts', 'working.ts'])
+const composers = new Set(['main.ts', 'working.ts', 'working-copy.ts'])
 const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts', 'existing-store.ts'])
 
 /** What also runs in a browser must not need Node. */

@@ -24,6 +24,11 @@ export interface Config {
   mcpServers: z.infer<typeof mcpServers>
   /** All that commands see of our environment. */
   commandEnvironment: Record<string, string>
+  /** What checkpoints keep although it is ignored, and what they leave out besides. */
+  include: string[]
+  exclude: string[]
+  maxFileBytes: number
+  watch: boolean
   maxModelCalls: number
   maxRuns: number
   leaseSeconds: number
@@ -73,6 +78,10 @@ export function readConfig(
     tools: given.tools ?? {},
     mcpServers: given.mcpServers ?? {},
     commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),
+    include: given.include ?? [],
+    exclude: given.exclude ?? [],
+    maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
+    watch: given.watch ?? true,
     maxModelCalls: given.maxModelCalls ?? 50,
     maxRuns: given.maxRuns ?? 256,
     leaseSeconds: given.leaseSeconds ?? 15,

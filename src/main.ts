@@ -9,6 +9,7 @@ import type { Queue } from './core/queue.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
+import type { WorkStore } from './core/work-sessions.ts'
 import { announceServer, prepareDataDir, readOrMakeToken, readOrMakeTokenId } from './data-dir.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
@@ -25,8 +26,10 @@ import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
 import { createToolResults } from './stores/tool-results.ts'
 import { createUpkeep } from './stores/upkeep.ts'
+import { createWorkStore } from './stores/work-store.ts'
 import { catchUpProjections } from './workers/rebuild.ts'
 import { type ModelNote, startWorking, type Working } from './working.ts'
+import { openWorkingCopy, type WorkingCopy } from './working-copy.ts'
 
 const DATABASE_FILE = 'waymark.db'
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -38,6 +41,7 @@ export interface RunningServer {
   token: string
   ledger: Ledger
   queue: Queue
+  copy: WorkingCopy
   /** How many runs this process is working on. */
   activeRuns(): number
   /** What answers messages, as people should be told. */
@@ -59,11 +63,13 @@ export async function startServer(config: Config): Promise<RunningServer> {
   let http: HttpServer | null = null
   let store: Store | null = null
   let working: Working | null = null
+  let copy: WorkingCopy | null = null
   const log = createLog(config.logLevel)
   const close = async () => {
     // Streams end first, so that nobody is shown a run that seems to hang.
     await http?.close()
     await working?.stop()
+    await copy?.close()
     await store?.close()
     release()
   }
@@ -75,7 +81,8 @@ export async function startServer(config: Config): Promise<RunningServer> {
 
     // Whoever held runs of this file is gone: nobody need wait for their leases to end.
     if (!config.databaseUrl) await store.queue.release()
-    working = await startWorking(config, store, log)
+    copy = openWorkingCopy(config, store, log)
+    working = await startWorking(config, store, copy, log)
 
     const { ledger, tokens, queue } = store
     const { host, port, workspaceId } = config
@@ -83,7 +90,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
     const { serveHttp } = await loading
     const signIn = { loginCodes: new Set([loginCode]), localToken: token }
     const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
-    const parts = { ledger, queue, tokens, log, workspaceId }
+    const parts = { ledger, queue, tokens, log, workspaceId, sessions: copy.sessions }
     http = await serveHttp({ ...parts, clock: systemClock, ...signIn, ...address })
     const url = `http://${hostInUrl(host)}:${http.port}`
     const withdraw = await announceServer(config.dataDir, url)
@@ -93,6 +100,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       token,
       ledger,
       queue,
+      copy,
       activeRuns: working.active,
       model: working.model,
       async close() {
@@ -113,6 +121,7 @@ export interface Store {
   results: ToolResults
   tokens: TokenStore
   upkeep: Upkeep
+  work: WorkStore
   close(): Promise<void>
 }
 
@@ -156,6 +165,7 @@ export async function openStore(
     results: createToolResults({ engine, blobs }),
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),
+    work: createWorkStore({ engine, clock: systemClock, writes }),
     close: () => ledger.close(),
   }
 }

@@ -2,6 +2,11 @@ import * as z from 'zod'
 
 const toolPolicy = z.enum(['allow', 'ask', 'deny'])
 
+const list = z.union([
+  z.array(z.string().min(1)),
+  z.string().transform((text) => text.split(',').filter(Boolean)),
+])
+
 export const mcpServers = z.record(
   z.string().regex(/^[A-Za-z0-9_-]{1,40}$/),
   z.union([
@@ -144,6 +149,37 @@ export const settings = {
     must: 'be names of variables separated by commas',
     schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
     inFile: 'trusted',
+  },
+  include: {
+    flag: '--include <patterns>',
+    variable: 'WAYMARK_INCLUDE',
+    about:
+      'Files that checkpoints keep although they are ignored or hidden: patterns as in .gitignore, separated by ' +
+      'commas, such as .env,.github/**.',
+    must: 'be patterns separated by commas',
+    schema: list,
+  },
+  exclude: {
+    flag: '--exclude <patterns>',
+    variable: 'WAYMARK_EXCLUDE',
+    about: 'Files that checkpoints leave out besides those: patterns as in .gitignore, separated by commas.',
+    must: 'be patterns separated by commas',
+    schema: list,
+  },
+  maxFileMb: {
+    flag: '--max-file-mb <number>',
+    variable: 'WAYMARK_MAX_FILE_MB',
+    about: 'Larger files are left out of checkpoints. Default: 10.',
+    must: 'be a number from 0.001 to 1000',
+    schema: z.coerce.number().min(0.001).max(1000),
+  },
+  watch: {
+    flag: '--watch <yes-or-no>',
+    variable: 'WAYMARK_WATCH',
+    about:
+      'Whether large projects are watched, so that a checkpoint looks only at what may have changed. Default: yes.',
+    must: 'be yes or no',
+    schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
   },
   maxModelCalls: {
     flag: '--max-model-calls <number>',

@@ -13,6 +13,7 @@ import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { createRunWorker } from './workers/run-worker.ts'
+import type { WorkingCopy } from './working-copy.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
 /** Whoever starts the server is served first. */
@@ -32,10 +33,15 @@ export interface Working {
   stop(): Promise<void>
 }
 
-export async function startWorking(config: Config, store: Store, log: Log): Promise<Working> {
+export async function startWorking(
+  config: Config,
+  store: Store,
+  copy: WorkingCopy,
+  log: Log,
+): Promise<Working> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
-  const tools = await toolsOf(config, store)
+  const tools = await toolsOf(config, store, copy)
   assertKnown(policies, tools)
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
@@ -58,6 +64,7 @@ export async function startWorking(config: Config, store: Store, log: Log): Prom
     queue,
     states,
     agent,
+    sessions: copy.sessions,
     log,
     worker: randomBytes(8).toString('hex'),
     workspaceIds: [config.workspaceId],
@@ -85,8 +92,9 @@ function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
   throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
 }
 
-async function toolsOf(config: Config, { results }: Store): Promise<Tool[]> {
-  const files = await openConfinedFolder({ root: config.project, dataDir: config.dataDir })
+async function toolsOf(config: Config, { results }: Store, { beforeWrite }: WorkingCopy): Promise<Tool[]> {
+  const { project: root, dataDir } = config
+  const files = await openConfinedFolder({ root, dataDir, beforeWrite })
   return [
     ...fileTools(files),
     ...walkTools(files),

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import type { FrameKind } from '../protocol/frames.ts'
 
 /**
@@ -18,6 +19,9 @@ export interface ProjectionRows {
   branches: BranchRow[]
   agent_checkpoints: AgentCheckpointRow[]
   tool_outputs: ToolOutputRow[]
+  checkpoints: CheckpointRow[]
+  session_closings: SessionClosingRow[]
+  file_edits: FileEditRow[]
 }
 
 export interface MessageRow {
@@ -64,12 +68,59 @@ export interface ToolOutputRow {
   tool_call_id: string
 }
 
+/** A snapshot of the files, and the branch it stands on. */
+export interface CheckpointRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  run_id: string | null
+  checkpoint_id: string
+  work_session: string
+  label: string
+  files: number
+  changed: number
+  excluded: number
+  created_at: string
+}
+
+/** How a work session ended, and which came after it. */
+export interface SessionClosingRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  work_session: string
+  status: 'merged' | 'abandoned'
+  /** What the next session begins with. */
+  checkpoint_id: string
+  next_session: string
+  created_at: string
+}
+
+/** A change that a tool made to a file. */
+export interface FileEditRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  run_id: string | null
+  tool_call_id: string | null
+  path: string
+  change: string
+  additions: number
+  deletions: number
+  /** Compressed. */
+  diff: Uint8Array | null
+  created_at: string
+}
+
 export const projectionTables = [
   'messages',
   'titles',
   'branches',
   'agent_checkpoints',
   'tool_outputs',
+  'checkpoints',
+  'session_closings',
+  'file_edits',
 ] as const
 
 const SEARCHED_CHARACTERS = 65_536
@@ -116,8 +167,37 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   },
   'tool.output': (rows, { segment, seq }, fields) => {
     if (fields.partial === true) return
-    const tool_call_id = String(fields.tool_call_id).replaceAll('\u0000', '').toWellFormed()
-    rows.tool_outputs.push({ segment, seq, tool_call_id })
+    rows.tool_outputs.push({ segment, seq, tool_call_id: storable(fields.tool_call_id) })
+  },
+  'workspace.checkpoint': (rows, place, fields) => {
+    rows.checkpoints.push({
+      ...placeOf(place),
+      run_id: place.runId,
+      checkpoint_id: String(fields.checkpoint_id),
+      work_session: String(fields.work_session),
+      label: storable(fields.label),
+      files: Number(fields.files),
+      changed: Number(fields.changed),
+      excluded: Number(fields.excluded),
+    })
+  },
+  'session.approved': (rows, place, fields) => {
+    rows.session_closings.push(closing(place, fields, 'merged', fields.approved_commit))
+  },
+  'session.reset': (rows, place, fields) => {
+    rows.session_closings.push(closing(place, fields, 'abandoned', fields.reset_to))
+  },
+  'file.edit': (rows, place, fields) => {
+    rows.file_edits.push({
+      ...placeOf(place),
+      run_id: place.runId,
+      tool_call_id: typeof fields.tool_call_id === 'string' ? storable(fields.tool_call_id) : null,
+      path: storable(fields.path),
+      change: String(fields.change),
+      additions: Number(fields.additions),
+      deletions: Number(fields.deletions),
+      diff: typeof fields.diff === 'string' ? gzipSync(fields.diff) : null,
+    })
   },
 }
 
@@ -126,7 +206,16 @@ export function isProjected(kind: string): boolean {
 }
 
 export function emptyRows(): ProjectionRows {
-  return { messages: [], titles: [], branches: [], agent_checkpoints: [], tool_outputs: [] }
+  return {
+    messages: [],
+    titles: [],
+    branches: [],
+    agent_checkpoints: [],
+    tool_outputs: [],
+    checkpoints: [],
+    session_closings: [],
+    file_edits: [],
+  }
 }
 
 /** Adds the rows that one frame stands for. The frame may be whole or a draft: only its own fields are looked at. */
@@ -144,8 +233,32 @@ export function searchable(text: string): string {
 
 function projectTitle(rows: ProjectionRows, place: ProjectedPlace, fields: Record<string, unknown>): void {
   if (typeof fields.title !== 'string') return
-  const title = fields.title.replaceAll('\u0000', '').toWellFormed()
+  const title = storable(fields.title)
   rows.titles.push({ segment: place.segment, seq: place.seq, title, search_text: searchable(title) })
+}
+
+/** Postgres takes neither NUL nor half a character. */
+function storable(value: unknown): string {
+  return String(value).replaceAll('\u0000', '').toWellFormed()
+}
+
+function placeOf({ segment, seq, conversationId, timestamp }: ProjectedPlace) {
+  return { segment, seq, conversation_id: conversationId, created_at: timestamp }
+}
+
+function closing(
+  place: ProjectedPlace,
+  fields: Record<string, unknown>,
+  status: SessionClosingRow['status'],
+  checkpoint: unknown,
+): SessionClosingRow {
+  return {
+    ...placeOf(place),
+    work_session: String(fields.closed_session),
+    status,
+    checkpoint_id: String(checkpoint),
+    next_session: String(fields.new_session),
+  }
 }
 
 function messageRow(

@@ -2,6 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { WaymarkError } from '../protocol/errors.ts'
+import { addAliases } from './aliases.ts'
 import { authenticate } from './auth.ts'
 import { readJsonBody } from './body.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
@@ -12,6 +13,7 @@ import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addRunRoutes } from './routes/runs.ts'
 import { addServiceRoutes } from './routes/service.ts'
+import { addWorkRoutes } from './routes/work.ts'
 
 const description = {
   openapi: '3.1.0',
@@ -57,6 +59,7 @@ export function createApp(deps: AppDependencies): App {
   const api = createApi(deps)
   const document = api.getOpenAPI31Document(description)
   app.route('/api/v1', api)
+  addAliases(app)
   // Once more at the top, where operators' tools look for them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
@@ -75,6 +78,7 @@ function createApi(deps: AppDependencies): App {
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)
   addRunRoutes(api, deps)
+  addWorkRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
 import type { HttpMetrics } from './metrics.ts'
 
 export interface AppEnv {
@@ -18,6 +19,7 @@ export interface Log {
 export interface AppDependencies {
   ledger: Ledger
   queue: Queue
+  sessions: WorkSessions
   tokens: TokenStore
   clock: Clock
   log: Log

@@ -179,3 +179,140 @@ export const problemSchema = z
   })
   .meta({ id: 'Problem' })
 export type Problem = z.infer<typeof problemSchema>
+
+const checkpointId = z.string().regex(/^[0-9a-f]{7,40}$/, 'must be 7 to 40 hexadecimal digits')
+const filePath = text(4096).min(1)
+const skippedSchema = z.array(z.object({ path: z.string(), reason: z.string() }))
+
+const changedFileSchema = z
+  .object({
+    path: z.string(),
+    status: z.enum(['added', 'modified', 'deleted']),
+    additions: z.int(),
+    deletions: z.int(),
+    is_binary: z.boolean(),
+    is_too_large: z.boolean(),
+  })
+  .meta({ id: 'ChangedFile' })
+
+export const sessionViewSchema = z
+  .object({
+    active_session: z.string(),
+    session_ref: z.string(),
+    has_unapproved: z.boolean(),
+    last_approved_at: z.string().nullable(),
+    changed_files: z.array(changedFileSchema),
+    sessions: z.array(
+      z.object({
+        name: z.string(),
+        ref: z.string(),
+        status: z.enum(['active', 'merged', 'abandoned']),
+        created_at: z.string().nullable(),
+        closed_at: z.string().nullable(),
+        approved_commit: z.string().nullable(),
+        checkpoint_count: z.int(),
+      }),
+    ),
+  })
+  .meta({ id: 'SessionView' })
+export type SessionView = z.infer<typeof sessionViewSchema>
+
+export const approveSchema = z.strictObject({ message: text(2000).optional() }).meta({ id: 'Approve' })
+export const approvedSchema = z
+  .object({ approved_commit: z.string(), new_session: z.string(), commits_approved: z.int() })
+  .meta({ id: 'Approved' })
+export type Approved = z.infer<typeof approvedSchema>
+
+export const resetDoneSchema = z
+  .object({
+    reset_to: z.string(),
+    new_session: z.string(),
+    pre_reset_checkpoint: z.string(),
+    restored: z.array(z.string()),
+    deleted: z.array(z.string()),
+    skipped: skippedSchema,
+  })
+  .meta({ id: 'ResetDone' })
+export type ResetDone = z.infer<typeof resetDoneSchema>
+
+export const restoreSchema = z
+  .strictObject({
+    checkpoint_id: checkpointId,
+    paths: z.array(filePath).min(1).max(10_000).optional(),
+    dry_run: z.boolean().optional(),
+  })
+  .meta({ id: 'Restore' })
+export const restoredSchema = z
+  .object({
+    restored_to: z.string(),
+    new_checkpoint: z.string().nullable(),
+    safety_checkpoint: z.string().nullable(),
+    restored: z.array(z.string()),
+    deleted: z.array(z.string()),
+    skipped: skippedSchema,
+  })
+  .meta({ id: 'Restored' })
+export type Restored = z.infer<typeof restoredSchema>
+
+export const pagedQuery = z.object({ limit: limit(50, MAX_LIST_LIMIT), cursor: z.string().optional() })
+
+const checkpointSchema = z.object({
+  checkpoint_id: z.string(),
+  work_session: z.string(),
+  label: z.string(),
+  files: z.int(),
+  changed: z.int(),
+  excluded: z.int(),
+  conversation_id: z.string(),
+  message_id: z.string().nullable(),
+  created_at: z.string(),
+})
+export const checkpointListSchema = z
+  .object({ items: z.array(checkpointSchema), next_cursor: z.string().nullable() })
+  .meta({ id: 'CheckpointList' })
+export type CheckpointList = z.infer<typeof checkpointListSchema>
+
+export const checkpointDetailsSchema = z
+  .object({
+    checkpoint_id: z.string(),
+    left_out: z.array(z.object({ path: z.string(), reason: z.string() })),
+  })
+  .meta({ id: 'CheckpointDetails' })
+export type CheckpointDetails = z.infer<typeof checkpointDetailsSchema>
+
+export const editsQuery = pagedQuery.extend({ path: filePath.optional() })
+export const fileEditListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        path: z.string(),
+        change: z.string(),
+        additions: z.int(),
+        deletions: z.int(),
+        diff: z.string().nullable(),
+        tool_call_id: z.string().nullable(),
+        message_id: z.string().nullable(),
+        checkpoint_id: z.string().nullable(),
+        event_number: z.int(),
+        created_at: z.string(),
+      }),
+    ),
+    next_cursor: z.string().nullable(),
+  })
+  .meta({ id: 'FileEditList' })
+export type FileEditList = z.infer<typeof fileEditListSchema>
+
+export const diffQuery = z.object({
+  from: checkpointId.optional(),
+  to: checkpointId.optional(),
+  path: filePath.optional(),
+})
+export const diffViewSchema = z
+  .object({
+    from: z.string(),
+    /** Null for what is there now. */
+    to: z.string().nullable(),
+    files: z.array(changedFileSchema.extend({ diff: z.string().nullable() })),
+  })
+  .meta({ id: 'DiffView' })
+export type DiffView = z.infer<typeof diffViewSchema>

@@ -48,7 +48,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     }
     const writer = writerFor(claim.hold, record)
     try {
-      begin(writer, record)
+      await begin(writer, record)
       const wishes = await queue.wishes(runId)
       asked.take(wishes.answers)
       if (wishes.cancelledBy !== null) aborter.abort(new Cancelled(wishes.cancelledBy))
@@ -62,13 +62,28 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     }
   }
 
-  function begin(writer: RunWriter, record: RunRecord): void {
+  async function begin(writer: RunWriter, record: RunRecord): Promise<void> {
     writer.write(...closeItems(record))
-    if (!record.hasMessage()) {
-      writer.write({ kind: 'message.user', message_id: messageId, content }, inProgress())
-    } else {
-      writer.write(inProgress('carried on after an interruption'))
+    if (record.hasMessage()) return writer.write(inProgress('carried on after an interruption'))
+    const message = { kind: 'message.user' as const, message_id: messageId, content }
+    try {
+      const saved = await deps.sessions?.beforeMessage({ tenant, conversationId, content })
+      if (!saved) return writer.write(message, inProgress())
+      const { checkpointId: checkpoint_id, workSession: work_session } = saved
+      writer.write({ ...message, checkpoint_id, work_session }, ...saved.frames, inProgress())
+    } catch (error) {
+      // The agent does not touch files that could not be saved first, but what was said is kept (W7).
+      writer.write(message)
+      throw error
     }
+    void writer
+      .flush()
+      .then(() => deps.sessions?.follow(tenant, conversationId))
+      .catch((error: unknown) => {
+        // The ledger has the checkpoint: the repository says so with the next one, or at the next start.
+        if (!aborter.signal.aborted)
+          log.error({ err: error, run: runId }, 'a repository could not be written')
+      })
   }
 
   function turnOf(record: RunRecord, writer: RunWriter): Turn {
@@ -244,6 +259,9 @@ function failureFrames(record: RunRecord, why: Error): FrameDraft[] {
 function errorFields(why: Error): FrameDraft<'error'>['error'] {
   if (why instanceof ModelFailure) {
     return { code: why.code, message: why.message, source: 'provider', is_retryable: why.isRetryable }
+  }
+  if (why instanceof WaymarkError && why.code === 'snapshot_failed') {
+    return { code: why.code, message: why.message, source: 'server', is_retryable: true }
   }
   if (why instanceof WaymarkError || why instanceof AppendRefused) {
     const message = 'Part of the answer could not be stored.'

@@ -2,6 +2,7 @@ import { type Agent, Cancelled } from '../core/agent.ts'
 import type { AgentStates } from '../core/agent-states.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Claim, Queue } from '../core/queue.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
 import { type ActiveRun, Left, startRun } from './active-run.ts'
 
 /** A claim is looked for at least this often, should a notice have been missed. */
@@ -12,6 +13,8 @@ export interface RunWorkerDependencies {
   queue: Queue
   states: AgentStates
   agent: Agent
+  /** Without it no checkpoints are made. */
+  sessions?: Pick<WorkSessions, 'beforeMessage' | 'follow' | 'afterRun'>
   log: { error(details: object, message: string): void }
   /** Names this process among all that work on the store. */
   worker: string
@@ -71,6 +74,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     if (isStopping) run.abort(new Left('stopping'))
     void run.done.finally(() => {
       if (runs.get(run.runId) === run) runs.delete(run.runId)
+      deps.sessions?.afterRun()
       wake()
     })
   }

@@ -40,6 +40,8 @@ export async function openConfinedFolder(options: {
   root: string
   /** Our own folder: nothing in it is anybody else's to read. */
   dataDir: string
+  /** Told the path of a file, links resolved, before it is written or removed; may refuse. */
+  beforeWrite?: (path: string) => Promise<void>
 }): Promise<ConfinedFolder> {
   const root = await realpath(options.root)
   const dataDir = await realpath(options.dataDir).catch(() => resolve(options.dataDir))
@@ -95,6 +97,7 @@ export async function openConfinedFolder(options: {
     async write(path, bytes) {
       const parts = await partsOf(path, 'write', true)
       const name = fileName(parts, path)
+      await options.beforeWrite?.(parts.join('/'))
       const folder = await openFolder(parts.slice(0, -1), true)
       try {
         await replaceFile(folder, name, bytes)
@@ -106,6 +109,7 @@ export async function openConfinedFolder(options: {
       // A link is deleted itself, not what it leads to.
       const parts = await partsOf(path, 'write', false)
       const name = fileName(parts, path)
+      await options.beforeWrite?.(parts.join('/'))
       const folder = await openFolder(parts.slice(0, -1), false)
       try {
         await unlink(at(folder, name))

@@ -86,8 +86,16 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     })
     c.header('Location', `/api/v1/conversations/${conversation.id}`)
     if (repeated) c.header('Idempotency-Replayed', 'true')
+    else if (workspace_id === deps.workspaceId) begin(c.get('caller').tenant, conversation.id)
     return c.json(conversation, 201)
   })
+
+  /** The first checkpoint (W1). It may take a while, and who sends a message meanwhile waits for it there. */
+  function begin(tenant: string, id: string): void {
+    deps.sessions.start(tenant, conversationId(id)).catch((error: unknown) => {
+      deps.log.error({ err: error, conversation: id }, 'the first checkpoint failed')
+    })
+  }
 
   app.openapi(list, async (c) => {
     const { limit, cursor, q } = c.req.valid('query')

@@ -8,6 +8,7 @@ import { leaveQueue, lockQueued } from './queue.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
+import { lockWorkspace } from './work-changes.ts'
 
 /** How many runs are looked at for one claim: others may be faster at the first ones. */
 const CANDIDATES = 10
@@ -28,10 +29,15 @@ export function* claimRun(
   command: ClaimCommand & { runId: string; now: string },
 ): Script<Claim | null> {
   const found = yield* first(
-    dialect.db.selectFrom('queue').select('conversation_id').where('run_id', '=', command.runId),
+    dialect.db
+      .selectFrom('queue')
+      .select(['conversation_id', 'workspace_id'])
+      .where('run_id', '=', command.runId),
   )
   if (!found) return null
   yield* lockConversations(dialect, [found.conversation_id])
+  // Files are being put back there: no run begins meanwhile (W8).
+  if (found.workspace_id !== null && (yield* lockWorkspace(dialect, found.workspace_id))) return null
   const [row] = yield* candidates(dialect, command, command.runId)
   return row ? yield* hold(dialect, row, command) : null
 }
@@ -113,6 +119,17 @@ function* candidates(
       )
       .where((eb) =>
         eb.or([eb('q.workspace_id', 'is', null), isIn('q.workspace_id', list(command.workspaceIds))]),
+      )
+      .where((eb) =>
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom('workspaces as w')
+              .select('w.id')
+              .whereRef('w.id', '=', 'q.workspace_id')
+              .where('w.change_id', 'is not', null),
+          ),
+        ),
       )
       .$if(runId !== undefined, (query) => query.where('q.run_id', '=', runId ?? ''))
       .orderBy('q.place')

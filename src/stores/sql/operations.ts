@@ -8,6 +8,15 @@ import {
 } from './agent-states.ts'
 import { append } from './append.ts'
 import { changeConversation, removeConversation } from './change-conversation.ts'
+import {
+  conversationsWithWork,
+  deletedAmong,
+  findCheckpoint,
+  listCheckpoints,
+  listEdits,
+  reachableCheckpoints,
+  workRows,
+} from './checkpoints.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { cut, fork, moveHead } from './fork-and-cut.ts'
@@ -31,6 +40,7 @@ import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
 import { findToolOutput } from './tool-outputs.ts'
 import { books, dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
+import { abandonChange, beginChange, finishChange, noteChange, pendingChange } from './work-changes.ts'
 
 /** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
 
@@ -51,6 +61,14 @@ export const reads = {
   listAgentStates,
   runPast,
   findToolOutput,
+  workRows,
+  listCheckpoints,
+  listEdits,
+  findCheckpoint,
+  conversationsWithWork,
+  reachableCheckpoints,
+  deletedAmong,
+  pendingChange,
   findToken,
   listTokens,
   segmentsAfter,
@@ -82,6 +100,10 @@ export const writes = {
   putAgentState,
   putAgentWrites,
   deleteAgentThread,
+  beginChange,
+  noteChange,
+  finishChange,
+  abandonChange,
   putToken,
   revokeToken,
   dropProjections,
@@ -106,6 +128,9 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'putAgentState',
   'putAgentWrites',
   'deleteAgentThread',
+  'beginChange',
+  'noteChange',
+  'abandonChange',
   'putToken',
   'revokeToken',
 ])

@@ -58,6 +58,8 @@ interface DescribedRow {
   updated_at: string
   seq: number
   title: string | null
+  active_session: string | null
+  last_approved_at: string | null
 }
 
 /** The title is the last one on the line, so the rows of a page are followed to their roots. */
@@ -84,7 +86,15 @@ function* describe(
         row_number() over (partition by line.conversation_id order by x.seq desc) as nth
       from line join titles x on x.segment = line.segment and x.seq <= line.upto
     )
-    select page.*, titled.title from page
+    select page.*, titled.title,
+      coalesce(
+        (select x.next_session from session_closings x where x.conversation_id = page.id
+          order by x.created_at desc, x.segment desc, x.seq desc limit 1),
+        (select 'session_1' from checkpoints x where x.conversation_id = page.id limit 1)
+      ) as active_session,
+      (select max(x.created_at) from session_closings x where x.conversation_id = page.id and x.status = 'merged')
+        as last_approved_at
+      from page
       left join titled on titled.conversation_id = page.id and titled.nth = 1
       order by page.updated_at desc, page.id desc`
   const rows = yield* all({ compile: () => query.compile(db) })
@@ -102,8 +112,8 @@ function asConversation(row: DescribedRow): Conversation {
         ? null
         : { conversation_id: row.parent_conversation_id, event_number: row.parent_event_number },
     head_event_number: row.seq,
-    active_session: null,
-    last_approved_at: null,
+    active_session: row.active_session,
+    last_approved_at: row.last_approved_at,
     agent_context: settings.agent_context ?? null,
     conversation_context: settings.conversation_context ?? null,
     memory: settings.memory ?? null,

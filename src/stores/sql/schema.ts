@@ -2,7 +2,10 @@ import type { Generated } from 'kysely'
 import type {
   AgentCheckpointRow,
   BranchRow,
+  CheckpointRow,
+  FileEditRow,
   MessageRow,
+  SessionClosingRow,
   TitleRow,
   ToolOutputRow,
 } from '../../core/projection.ts'
@@ -118,6 +121,16 @@ export interface Schema {
   branches: BranchRow
   agent_checkpoints: AgentCheckpointRow
   tool_outputs: ToolOutputRow
+  checkpoints: CheckpointRow
+  session_closings: SessionClosingRow
+  file_edits: FileEditRow
+  /** One row a workspace in which files are ever put back; while they are, it says so. */
+  workspaces: {
+    id: string
+    change_id: string | null
+    /** JSON. */
+    change_details: string | null
+  }
   tokens: {
     hash: string
     id: string
@@ -185,6 +198,42 @@ export const bulkTypes = {
   },
   agent_checkpoints: { segment: 'bigint', seq: 'bigint', checkpoint_id: 'text', message_id: 'text' },
   tool_outputs: { segment: 'bigint', seq: 'bigint', tool_call_id: 'text' },
+  checkpoints: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    run_id: 'text',
+    checkpoint_id: 'text',
+    work_session: 'text',
+    label: 'text',
+    files: 'bigint',
+    changed: 'bigint',
+    excluded: 'bigint',
+    created_at: 'text',
+  },
+  session_closings: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    work_session: 'text',
+    status: 'text',
+    checkpoint_id: 'text',
+    next_session: 'text',
+    created_at: 'text',
+  },
+  file_edits: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    run_id: 'text',
+    tool_call_id: 'text',
+    path: 'text',
+    change: 'text',
+    additions: 'bigint',
+    deletions: 'bigint',
+    diff: 'bytea',
+    created_at: 'text',
+  },
 } as const satisfies { [T in Table]?: Record<keyof Schema[T], string> }
 
 export type BulkTable = keyof typeof bulkTypes

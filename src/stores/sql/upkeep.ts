@@ -134,13 +134,9 @@ function projectEvent(rows: ProjectionRows, event: Schema['events'], spilled: Sp
 
 /** Every projected row, in a fixed order: what a rebuild must bring back. */
 export function* projections({ db }: Dialect, _all: null): Script<ProjectionRows> {
-  return {
-    messages: yield* all(db.selectFrom('messages').selectAll().orderBy('segment').orderBy('seq')),
-    titles: yield* all(db.selectFrom('titles').selectAll().orderBy('segment').orderBy('seq')),
-    branches: yield* all(db.selectFrom('branches').selectAll().orderBy('segment').orderBy('seq')),
-    agent_checkpoints: yield* all(
-      db.selectFrom('agent_checkpoints').selectAll().orderBy('segment').orderBy('seq'),
-    ),
-    tool_outputs: yield* all(db.selectFrom('tool_outputs').selectAll().orderBy('segment').orderBy('seq')),
+  const rows: Record<string, unknown[]> = {}
+  for (const table of projectionTables) {
+    rows[table] = yield* all(db.selectFrom(table).selectAll().orderBy('segment').orderBy('seq'))
   }
+  return rows as unknown as ProjectionRows
 }

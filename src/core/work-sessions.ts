@@ -1,0 +1,227 @@
+import type {
+  Approved,
+  CheckpointDetails,
+  CheckpointList,
+  DiffView,
+  FileEditList,
+  ResetDone,
+  Restored,
+  SessionView,
+} from '../protocol/api.ts'
+import type { FrameDraft } from '../protocol/frames.ts'
+import type { ConversationId } from '../protocol/ids.ts'
+import type { Idempotency } from './ledger.ts'
+
+/** The branch of what was approved. */
+export const MAIN = 'main'
+
+/**
+ * A work session is what has changed between two approvals.
+ *
+ *            approve ──► merged ─┐
+ *   active ──┤                   ├─► the next one is active
+ *            reset ───► abandoned┘
+ */
+export type SessionStatus = 'active' | 'merged' | 'abandoned'
+
+/** What the ledger says about a conversation's files, as it is stored. */
+export interface WorkRows {
+  workspaceId: string | null
+  /** The last checkpoint on each branch. */
+  tips: { workSession: string; checkpointId: string; count: number; firstAt: string }[]
+  /** In the order in which they happened. */
+  closings: {
+    workSession: string
+    status: Exclude<SessionStatus, 'active'>
+    checkpointId: string
+    nextSession: string
+    at: string
+  }[]
+  /** What a fork begins with: the last checkpoint and the last approved one on the line before it. */
+  inherited: { tip: string | null; main: string | null }
+}
+
+export interface WorkSession {
+  name: string
+  ref: string
+  status: SessionStatus
+  createdAt: string | null
+  closedAt: string | null
+  approvedCommit: string | null
+  checkpointCount: number
+}
+
+/** The same, as decisions need it. */
+export interface WorkState {
+  workspaceId: string | null
+  hasBegun: boolean
+  /** The active session, and its last checkpoint. */
+  session: string
+  tip: string | null
+  /** The approved state. */
+  main: string | null
+  lastApprovedAt: string | null
+  sessions: WorkSession[]
+  /** Branch → checkpoint: what the conversation's repository must say. */
+  heads: Record<string, string>
+}
+
+const FIRST = 'session_1'
+
+export function workStateOf(rows: WorkRows): WorkState {
+  const { closings, inherited } = rows
+  const tips = new Map(rows.tips.map((tip) => [tip.workSession, tip]))
+  const main = tips.get(MAIN)?.checkpointId ?? inherited.main
+  const names = [FIRST, ...closings.map((closing) => closing.nextSession)]
+  const heads: Record<string, string> = main === null ? {} : { [MAIN]: main }
+  const sessions = names.map((name, index): WorkSession => {
+    const opened = index === 0 ? undefined : closings[index - 1]
+    const closed = closings[index]
+    const base = opened?.checkpointId ?? inherited.tip ?? main
+    const head = tips.get(name)?.checkpointId ?? base
+    if (head !== null) heads[name] = head
+    return {
+      name,
+      ref: `refs/heads/${name}`,
+      status: closed?.status ?? 'active',
+      createdAt: opened?.at ?? tips.get(MAIN)?.firstAt ?? tips.get(name)?.firstAt ?? null,
+      closedAt: closed?.at ?? null,
+      approvedCommit: closed?.status === 'merged' ? closed.checkpointId : null,
+      checkpointCount: tips.get(name)?.count ?? 0,
+    }
+  })
+  const session = names.at(-1) ?? FIRST
+  return {
+    workspaceId: rows.workspaceId,
+    hasBegun: rows.tips.length > 0,
+    session,
+    tip: heads[session] ?? null,
+    main,
+    lastApprovedAt: closings.findLast((closing) => closing.status === 'merged')?.at ?? null,
+    sessions,
+    heads,
+  }
+}
+
+export function nextSession(session: string): string {
+  return `session_${Number(session.replace('session_', '')) + 1}`
+}
+
+const LABEL_CHARACTERS = 50
+
+/** What commits say (W1). */
+export const labels = {
+  initial: 'Initial checkpoint',
+  beforeMessage: (content: string) =>
+    `Before user message: ${[...content.replaceAll(/\s+/g, ' ').trim()].slice(0, LABEL_CHARACTERS).join('')}`,
+  beforeRestore: 'Before restore',
+  restoredTo: (id: string) => `Restored to ${id}`,
+  beforeReset: 'Before reset',
+  beforeApproval: 'Before approval',
+  approved: (message: string) => `Approved: ${message}`,
+} as const
+
+/** A restore, reset or approval that is under way in a workspace: no run begins there until it has ended (W8). */
+export interface WorkChange {
+  id: string
+  kind: 'restore' | 'reset' | 'approve'
+  tenant: string
+  conversationId: ConversationId
+  /** Who asked for it. */
+  by: string
+  target: string | null
+  paths: string[] | null
+  /** What was there, as a checkpoint: set before the first file is touched. */
+  safety: { id: string; files: number; changed: number; excluded: number } | null
+  idempotency: Idempotency | null
+}
+
+/** What the store keeps of checkpoints and work sessions. */
+export interface WorkStore {
+  rows(tenant: string, id: ConversationId): Promise<WorkRows>
+  checkpoints(query: WorkQuery): Promise<CheckpointList>
+  edits(query: WorkQuery): Promise<FileEditList>
+  /** The conversation's checkpoint with this id, or beginning of an id, of abandoned sessions and inherited ones too. */
+  findCheckpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<string>
+  /** Conversations of this workspace that have checkpoints, deleted ones not. */
+  conversations(workspaceId: string): Promise<{ tenant: string; id: ConversationId }[]>
+  /** Every checkpoint that a conversation which still exists can be led to, of any workspace. */
+  reachable(): Promise<string[]>
+  /** Which of these were deleted; not those that were never here. */
+  deletedAmong(ids: readonly string[]): Promise<string[]>
+
+  /** Holds the workspace, or refuses: `workspace_busy` (W8). Of a request that was answered before, the answer. */
+  begin(workspaceId: string, change: WorkChange): Promise<{ repeated: unknown } | null>
+  note(workspaceId: string, change: WorkChange): Promise<void>
+  /** The change that somebody began and has not ended. */
+  pending(workspaceId: string): Promise<WorkChange | null>
+  /** Appends its frames and lets go of the workspace, in one transaction. False when that had been done. */
+  finish(
+    workspaceId: string,
+    change: WorkChange,
+    done: { frames: FrameDraft[]; answer: unknown },
+  ): Promise<boolean>
+  abandon(workspaceId: string, change: WorkChange): Promise<void>
+}
+
+export interface WorkQuery {
+  tenant: string
+  conversationId: ConversationId
+  limit: number
+  cursor: string | null
+  path?: string | null
+}
+
+/** Checkpoints and work sessions, as runs and people use them. Methods that refuse throw a WaymarkError. */
+export interface WorkSessions {
+  /** The first checkpoint of a conversation; changes nothing when it has one. */
+  start(tenant: string, id: ConversationId): Promise<void>
+  /** What is there before a message, kept; the frames that say so are the caller's to append. */
+  beforeMessage(command: {
+    tenant: string
+    conversationId: ConversationId
+    content: string
+  }): Promise<MessageCheckpoint | null>
+  /** The frames are stored: the conversation's repository follows. */
+  follow(tenant: string, id: ConversationId): Promise<void>
+  /** A run has ended: a good time to look after things. */
+  afterRun(): void
+
+  session(tenant: string, id: ConversationId): Promise<SessionView>
+  approve(command: WorkCommand & { message: string | null }): Promise<Approved>
+  reset(command: WorkCommand): Promise<ResetDone>
+  restore(command: RestoreCommand): Promise<Restored>
+  checkpoints(query: WorkQuery): Promise<CheckpointList>
+  checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
+  edits(query: WorkQuery): Promise<FileEditList>
+  diff(query: DiffQuery): Promise<DiffView>
+}
+
+export interface MessageCheckpoint {
+  checkpointId: string
+  workSession: string
+  frames: FrameDraft<'workspace.checkpoint'>[]
+}
+
+export interface WorkCommand {
+  tenant: string
+  conversationId: ConversationId
+  by: string
+  idempotency?: Idempotency | undefined
+}
+
+export interface RestoreCommand extends WorkCommand {
+  checkpointId: string
+  paths: string[] | null
+  dryRun: boolean
+}
+
+export interface DiffQuery {
+  tenant: string
+  conversationId: ConversationId
+  /** Default: what was approved last. */
+  from: string | null
+  /** Default: what is there now. */
+  to: string | null
+  path: string | null
+}

@@ -1,0 +1,194 @@
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import {
+  approvedSchema,
+  approveSchema,
+  checkpointDetailsSchema,
+  checkpointListSchema,
+  diffQuery,
+  diffViewSchema,
+  editsQuery,
+  fileEditListSchema,
+  pagedQuery,
+  resetDoneSchema,
+  restoredSchema,
+  restoreSchema,
+  sessionViewSchema,
+} from '../../protocol/api.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
+import { requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { idempotencyOf } from '../idempotency.ts'
+import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
+
+const headers = z.object({ 'idempotency-key': z.string().optional() })
+
+const changing = {
+  ...problems,
+  409: problem('The agent is at work in this workspace, or files are being put back there already'),
+  500: problem('The files could not be saved, and so nothing was changed'),
+}
+
+const reading = {
+  ...problems,
+  409: problem('The files are in a workspace that this server does not have'),
+  500: problem('The files could not be read'),
+}
+
+const checkpointParam = conversationParam.extend({
+  checkpoint_id: z.string().meta({ param: { name: 'checkpoint_id', in: 'path' } }),
+})
+
+const session = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/session',
+  summary: 'The work session: what has changed since the last approval',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam },
+  responses: { 200: json(sessionViewSchema, 'The session, and all before it'), ...reading },
+})
+
+const approve = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/approve',
+  summary: 'Approve what is there now, and open the next work session',
+  middleware: [requireScope('workspace:write')] as const,
+  request: {
+    params: conversationParam,
+    headers,
+    body: { required: false, content: { 'application/json': { schema: approveSchema } } },
+  },
+  responses: { 200: json(approvedSchema, 'Approved'), ...changing },
+})
+
+const reset = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/reset',
+  summary: 'Return the files to what was approved last; what is discarded is kept as a checkpoint',
+  middleware: [requireScope('workspace:write')] as const,
+  request: { params: conversationParam, headers },
+  responses: { 200: json(resetDoneSchema, 'What was done, and what was skipped'), ...changing },
+})
+
+const restore = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/restore',
+  summary: 'Put the files back to a checkpoint; what is there now is kept as another',
+  middleware: [requireScope('workspace:write')] as const,
+  request: {
+    params: conversationParam,
+    headers,
+    body: { required: true, content: { 'application/json': { schema: restoreSchema } } },
+  },
+  responses: { 200: json(restoredSchema, 'What was done, and what was skipped'), ...changing },
+})
+
+const checkpoints = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/checkpoints',
+  summary: 'All checkpoints that can be restored, the last first',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: pagedQuery },
+  responses: { 200: json(checkpointListSchema, 'A page of checkpoints'), ...problems },
+})
+
+const checkpoint = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/checkpoints/{checkpoint_id}',
+  summary: 'What a checkpoint left out, and why',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: checkpointParam },
+  responses: { 200: json(checkpointDetailsSchema, 'The checkpoint'), ...reading },
+})
+
+const edits = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/edits',
+  summary: "The agent's edits of files, each with its message and the checkpoint before it, the last first",
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: editsQuery },
+  responses: { 200: json(fileEditListSchema, 'A page of edits'), ...problems },
+})
+
+const diff = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/diff',
+  summary: 'Differences between two checkpoints, or from one to what is there now',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: diffQuery },
+  responses: { 200: json(diffViewSchema, 'The files that differ'), ...reading },
+})
+
+export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDependencies): void {
+  app.openapi(session, async (c) => {
+    const id = conversationId(c.req.valid('param').id)
+    return c.json(await sessions.session(c.get('caller').tenant, id), 200)
+  })
+
+  app.openapi(approve, async (c) => {
+    const { message } = c.req.valid('json') ?? {}
+    const command = await commandOf(c, c.req.valid('param').id)
+    return c.json(await sessions.approve({ ...command, message: message?.trim() || null }), 200)
+  })
+
+  app.openapi(reset, async (c) => {
+    return c.json(await sessions.reset(await commandOf(c, c.req.valid('param').id)), 200)
+  })
+
+  app.openapi(restore, async (c) => {
+    const { checkpoint_id, paths, dry_run } = c.req.valid('json')
+    const command = await commandOf(c, c.req.valid('param').id)
+    const wanted = { checkpointId: checkpoint_id, paths: paths ?? null, dryRun: dry_run ?? false }
+    return c.json(await sessions.restore({ ...command, ...wanted }), 200)
+  })
+
+  app.openapi(checkpoints, async (c) => {
+    const { limit, cursor } = c.req.valid('query')
+    return c.json(await sessions.checkpoints(queryOf(c, c.req.valid('param').id, limit, cursor)), 200)
+  })
+
+  app.openapi(checkpoint, async (c) => {
+    const { id, checkpoint_id } = c.req.valid('param')
+    if (!/^[0-9a-f]{7,40}$/.test(checkpoint_id)) {
+      throw new WaymarkError('checkpoint_not_found', 'This conversation has no such checkpoint.')
+    }
+    return c.json(await sessions.checkpoint(c.get('caller').tenant, conversationId(id), checkpoint_id), 200)
+  })
+
+  app.openapi(edits, async (c) => {
+    const { limit, cursor, path } = c.req.valid('query')
+    const query = queryOf(c, c.req.valid('param').id, limit, cursor)
+    return c.json(await sessions.edits({ ...query, path: path ?? null }), 200)
+  })
+
+  app.openapi(diff, async (c) => {
+    const { from, to, path } = c.req.valid('query')
+    const view = await sessions.diff({
+      tenant: c.get('caller').tenant,
+      conversationId: conversationId(c.req.valid('param').id),
+      from: from ?? null,
+      to: to ?? null,
+      path: path ?? null,
+    })
+    return c.json(view, 200)
+  })
+}
+
+async function commandOf(c: Context<AppEnv>, id: string) {
+  const { tenant, name } = c.get('caller')
+  return { tenant, by: name, conversationId: conversationId(id), idempotency: await idempotencyOf(c) }
+}
+
+const CURSOR = /^\d{4}-[\d:.TZ-]+~\d{1,15}~\d{1,15}$/
+
+function queryOf(c: Context<AppEnv>, id: string, limit: number, cursor: string | undefined) {
+  if (cursor !== undefined && !CURSOR.test(cursor)) {
+    throw new WaymarkError('bad_cursor', 'This is no cursor of this list.')
+  }
+  return {
+    tenant: c.get('caller').tenant,
+    conversationId: conversationId(id),
+    limit,
+    cursor: cursor ?? null,
+  }
+}

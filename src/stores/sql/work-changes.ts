@@ -1,0 +1,126 @@
+import type { WorkChange } from '../../core/work-sessions.ts'
+import { type AppendRequest, append } from './append.ts'
+import type { Dialect } from './dialect.ts'
+import { repeatedAnswer, storeAnswer } from './idempotency.ts'
+import { findHead } from './line.ts'
+import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import { all, first, type Script } from './script.ts'
+
+/**
+ * A workspace's row is its lock: whoever claims a run there and whoever puts files back there take it first, so that the
+ * two never happen at once (W8). While files are put back it says so, for whoever has to finish it (W5).
+ */
+
+interface Command {
+  workspaceId: string
+  change: WorkChange
+}
+
+/** Locks the workspace and answers what is being changed there. */
+export function* lockWorkspace(
+  { db, name, lockRows }: Dialect,
+  workspaceId: string,
+): Script<{ id: string; details: string } | null> {
+  if (name === 'postgres') {
+    yield* all(
+      db
+        .insertInto('workspaces')
+        .values({ id: workspaceId, change_id: null, change_details: null })
+        .onConflict((conflict) => conflict.doNothing()),
+    )
+  }
+  const row = yield* first(
+    db.selectFrom('workspaces').selectAll().where('id', '=', workspaceId).modifyEnd(lockRows),
+  )
+  return row?.change_id == null ? null : { id: row.change_id, details: row.change_details ?? '{}' }
+}
+
+export function* beginChange(
+  dialect: Dialect,
+  { workspaceId, change }: Command,
+): Script<Refusable<{ repeated: unknown } | { done: true }>> {
+  const { db } = dialect
+  const head = yield* findHead(dialect, change.tenant, change.conversationId, 'change')
+  if (!head) return noConversation
+  const earlier = yield* repeatedAnswer<object>(dialect, change.tenant, change.idempotency ?? undefined)
+  if (earlier) return 'refused' in earlier ? earlier : { repeated: earlier }
+  const current = yield* lockWorkspace(dialect, workspaceId)
+  if (current) return busy('Files are being put back here already.')
+  const run = yield* first(
+    db
+      .selectFrom('queue')
+      .select(['run_id', 'conversation_id'])
+      .where('workspace_id', '=', workspaceId)
+      .where('state', '=', 'active')
+      .limit(1),
+  )
+  if (run) {
+    return busy(
+      run.conversation_id === change.conversationId
+        ? `The agent is at work: ${run.run_id}. Stop it, or wait until it has finished.`
+        : 'The agent is at work in this workspace for another conversation. Stop it, or wait until it has finished.',
+    )
+  }
+  yield* all(
+    db
+      .insertInto('workspaces')
+      .values({ id: workspaceId, change_id: change.id, change_details: JSON.stringify(change) })
+      .onConflict((conflict) =>
+        conflict.column('id').doUpdateSet({ change_id: change.id, change_details: JSON.stringify(change) }),
+      ),
+  )
+  return { done: true }
+}
+
+export function* noteChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {
+  yield* all(
+    db
+      .updateTable('workspaces')
+      .set({ change_details: JSON.stringify(change) })
+      .where('id', '=', workspaceId)
+      .where('change_id', '=', change.id),
+  )
+}
+
+export function* pendingChange({ db }: Dialect, workspaceId: string): Script<WorkChange | null> {
+  const row = yield* first(
+    db
+      .selectFrom('workspaces')
+      .select('change_details')
+      .where('id', '=', workspaceId)
+      .where('change_id', 'is not', null),
+  )
+  return row?.change_details == null ? null : (JSON.parse(row.change_details) as WorkChange)
+}
+
+export function* finishChange(
+  dialect: Dialect,
+  command: Command & { request: AppendRequest; answer: unknown; now: number },
+): Script<Refusable<{ isFirst: boolean }>> {
+  const { workspaceId, change, request } = command
+  yield* findHead(dialect, change.tenant, change.conversationId, 'change')
+  const current = yield* lockWorkspace(dialect, workspaceId)
+  if (current?.id !== change.id) return { isFirst: false }
+  const [outcome] = yield* append(dialect, [request])
+  yield* abandonChange(dialect, command)
+  if (outcome?.ok === false && outcome.refusal === 'conversation_not_found') return noConversation
+  if (!outcome?.ok) throw new Error(`the frames of a change were refused: ${outcome?.refusal}`)
+  const { tenant, idempotency } = change
+  const key = { tenant, idempotency: idempotency ?? undefined, now: command.now }
+  yield* storeAnswer(dialect, key, command.answer)
+  return { isFirst: true }
+}
+
+export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {
+  yield* all(
+    db
+      .updateTable('workspaces')
+      .set({ change_id: null, change_details: null })
+      .where('id', '=', workspaceId)
+      .where('change_id', '=', change.id),
+  )
+}
+
+function busy(why: string): Refusal {
+  return { refused: 'workspace_busy', why }
+}

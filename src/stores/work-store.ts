@@ -1,0 +1,80 @@
+import { gunzipSync } from 'node:zlib'
+import { type Clock, timestamp } from '../core/clock.ts'
+import type { WorkStore } from '../core/work-sessions.ts'
+import { accepted, stored } from './answers.ts'
+import type { Engine } from './engine.ts'
+import type { GroupedWrites } from './grouped-writes.ts'
+import { asText } from './spill.ts'
+import type {
+  ReadArgument,
+  ReadName,
+  ReadResult,
+  WriteArgument,
+  WriteName,
+  WriteResult,
+} from './sql/operations.ts'
+
+export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: GroupedWrites }): WorkStore {
+  const { engine, clock, writes } = deps
+
+  async function read<K extends ReadName>(name: K, argument: ReadArgument<K>) {
+    return accepted<ReadResult<K>>(await stored(engine.read(name, argument), 'read'))
+  }
+
+  /** Whoever waits for the workspace hears of it through the conversation's queue. */
+  async function write<K extends WriteName>(name: K, argument: WriteArgument<K>, queueOf: string | null) {
+    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, queueOf, { queueOf })))
+  }
+
+  return {
+    rows: (tenant, id) => read('workRows', { tenant, id }),
+    async checkpoints(query) {
+      const { items, next } = await read('listCheckpoints', query)
+      return { items, next_cursor: next }
+    },
+    async edits(query) {
+      const { items, next } = await read('listEdits', query)
+      const shown = items.map(({ diff, ...edit }) => ({
+        ...edit,
+        diff: diff === null ? null : gunzipSync(diff).toString(),
+      }))
+      return { items: shown, next_cursor: next }
+    },
+    async findCheckpoint(tenant, id, checkpointId) {
+      return (await read('findCheckpoint', { tenant, id, checkpointId })).checkpointId
+    },
+    conversations: (workspaceId) => read('conversationsWithWork', workspaceId),
+    reachable: () => read('reachableCheckpoints', null),
+    deletedAmong: (ids) => read('deletedAmong', ids),
+    async begin(workspaceId, change) {
+      const begun = await write('beginChange', { workspaceId, change }, null)
+      return 'repeated' in begun ? begun : null
+    },
+    async note(workspaceId, change) {
+      await write('noteChange', { workspaceId, change }, null)
+    },
+    pending: (workspaceId) => read('pendingChange', workspaceId),
+    async finish(workspaceId, change, { frames, answer }) {
+      const now = clock.now()
+      const { tenant, conversationId } = change
+      const request = {
+        tenant,
+        conversationId,
+        runId: null,
+        epoch: null,
+        after: 0,
+        timestamp: timestamp(now),
+        drafts: frames.map(asText),
+      }
+      const { isFirst } = await write(
+        'finishChange',
+        { workspaceId, change, request, answer, now },
+        conversationId,
+      )
+      return isFirst
+    },
+    async abandon(workspaceId, change) {
+      await write('abandonChange', { workspaceId, change }, change.conversationId)
+    },
+  }
+}

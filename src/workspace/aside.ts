@@ -1,0 +1,137 @@
+import { hash } from 'node:crypto'
+import {
+  chmodSync,
+  copyFileSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import type { BytePath } from './byte-path.ts'
+import { gitMode, permissions } from './folder-tree.ts'
+import type { OpenFolder } from './open-folder.ts'
+import { objectId } from './pack.ts'
+import type { TreeEntry } from './trees.ts'
+
+/**
+ * Where files are taken while they are compared, and from where new ones are put in place, each in one step. Usually in our
+ * own folder; where that is on another file system, beside the file under a hidden name. The names follow from the path,
+ * so that after a crash it is known what was taken from where.
+ */
+export interface Aside {
+  /** Takes whatever is there now. */
+  take(folder: OpenFolder, name: BytePath, path: BytePath): void
+  taken(folder: OpenFolder, path: BytePath): Look
+  /** Where it was, unless something else is there by now: then it is kept among the rescued ones. */
+  putBack(folder: OpenFolder, name: BytePath, path: BytePath): void
+  drop(folder: OpenFolder, path: BytePath): void
+  /** The file that will be put in place; written by the caller. */
+  fresh(path: BytePath): string
+  /** Puts it in place, never over something that is there. */
+  put(folder: OpenFolder, name: BytePath, path: BytePath): void
+  putLink(folder: OpenFolder, name: BytePath, target: Buffer): void
+  clear(): void
+}
+
+/** A file or link as it is found, `other` for anything else, null for nothing. */
+export type Look = (TreeEntry & { permissions: number }) | 'other' | null
+
+export function createAside(options: { folder: string; rescued: string }): Aside {
+  mkdirSync(options.folder, { recursive: true })
+  const id = (path: BytePath) => hash('sha1', Buffer.from(path, 'latin1'), 'hex')
+  const own = (path: BytePath) => join(options.folder, `taken-${id(path)}`)
+  const fresh = (path: BytePath) => join(options.folder, `fresh-${id(path)}`)
+  const beside = (folder: OpenFolder, path: BytePath) => folder.at(`.waymark-taken-${id(path)}`)
+
+  function placeOf(folder: OpenFolder, path: BytePath): string | Buffer | null {
+    return [own(path), beside(folder, path)].find((place) => lookAt(place) !== null) ?? null
+  }
+
+  function drop(folder: OpenFolder, path: BytePath): void {
+    const place = placeOf(folder, path)
+    if (place !== null) unlinkSync(place)
+  }
+
+  return {
+    fresh,
+    drop,
+    take(folder, name, path) {
+      try {
+        renameSync(folder.at(name), own(path))
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+        renameSync(folder.at(name), beside(folder, path))
+      }
+    },
+    taken(folder, path) {
+      const place = placeOf(folder, path)
+      return place === null ? null : lookAt(place)
+    },
+    putBack(folder, name, path) {
+      const place = placeOf(folder, path)
+      if (place === null) return
+      try {
+        linkSync(place, folder.at(name))
+      } catch {
+        // Something else is there, or there are no hard links here.
+        if (lookAt(folder.at(name)) === null) return renameSync(place, folder.at(name))
+        mkdirSync(options.rescued, { recursive: true })
+        const kept = join(options.rescued, `${Date.now()}-${id(path)}`)
+        copyFileSync(place, kept)
+      }
+      unlinkSync(place)
+    },
+    put(folder, name, path) {
+      try {
+        linkSync(fresh(path), folder.at(name))
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException
+        if (code !== 'EXDEV' && code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EMLINK') throw error
+        const copy = folder.at(`.waymark-fresh-${id(path)}`)
+        copyFileSync(fresh(path), copy)
+        chmodSync(copy, lstatSync(fresh(path)).mode & 0o777)
+        if (lookAt(folder.at(name)) !== null) {
+          unlinkSync(copy)
+          throw Object.assign(new Error('it is there'), { code: 'EEXIST' })
+        }
+        renameSync(copy, folder.at(name))
+      }
+      rmSync(fresh(path), { force: true })
+    },
+    putLink: (folder, name, target) => symlinkSync(target, folder.at(name)),
+    clear: () => rmSync(options.folder, { recursive: true, force: true }),
+  }
+}
+
+export function lookAt(place: string | Buffer): Look {
+  const found = lstatSync(place, { throwIfNoEntry: false })
+  if (!found) return null
+  if (!found.isFile() && !found.isSymbolicLink()) return 'other'
+  const bytes = found.isSymbolicLink()
+    ? Buffer.from(readlinkSync(place, 'latin1'), 'latin1')
+    : readFileSync(place)
+  return {
+    mode: gitMode(found.mode),
+    oid: objectId('blob', bytes).toString('hex'),
+    permissions: permissions(found.mode),
+  }
+}
+
+export function isEqual(found: Look, entry: TreeEntry | null): boolean {
+  if (found === 'other') return false
+  return found?.oid === entry?.oid && found?.mode === entry?.mode
+}
+
+export function nameOf(path: BytePath): BytePath {
+  return path.slice(path.lastIndexOf('/') + 1)
+}
+
+export function parentOf(path: BytePath): BytePath {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')))
+}

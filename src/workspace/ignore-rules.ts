@@ -1,0 +1,97 @@
+import ignore, { type Ignore } from 'ignore'
+import { type BytePath, joined, toBytePath } from './byte-path.ts'
+
+/** Why something is not in a checkpoint (W3). */
+export type LeftOut =
+  | 'hidden'
+  | 'gitignore'
+  | 'default'
+  | 'setting'
+  | 'size'
+  | 'unreadable'
+  | 'special'
+  | 'repository'
+
+const FOLDERS = new Set(['dist', 'build', 'target', 'node_modules', 'venv', '.venv', '__pycache__'])
+const FILES = /\.(pyc|pyo|so|dylib|dll)$/
+
+/** The rules for what lies directly in one folder: its own .gitignore and those above it. */
+export interface FolderRules {
+  folder: BytePath
+  text: string | null
+  matcher: Ignore | null
+  parent: FolderRules | null
+}
+
+export interface IgnoreRules {
+  /** The rules of a folder with this .gitignore; the same object while nothing has changed. */
+  below(
+    parent: FolderRules | null,
+    folder: BytePath,
+    text: string | null,
+    before: FolderRules | null,
+  ): FolderRules
+  /** Why the entry is left out, or null. `inside` is why its folder is, where we look into it all the same. */
+  reason(rules: FolderRules, name: BytePath, isFolder: boolean, inside: LeftOut | null): LeftOut | null
+  /** Whether something in a folder that is left out may be wanted. */
+  mayHold(path: BytePath): boolean
+}
+
+/** `include` and `exclude` are patterns as in a .gitignore at the root. What is named in both is excluded. */
+export function createIgnoreRules(options: {
+  include: readonly string[]
+  exclude: readonly string[]
+}): IgnoreRules {
+  const included = matcherOf(options.include.map(toBytePath).join('\n'))
+  const excluded = matcherOf(options.exclude.map(toBytePath).join('\n'))
+  const prefixes = options.include.map(toBytePath).map(literalPrefix)
+
+  return {
+    below(parent, folder, text, before) {
+      if (before?.parent === parent && before.text === text && before.folder === folder) return before
+      return { folder, text, matcher: text === null ? null : matcherOf(text), parent }
+    },
+    reason(rules, name, isFolder, inside) {
+      if (name.toLowerCase() === '.git') return 'repository'
+      const path = joined(rules.folder, name)
+      const tested = isFolder ? `${path}/` : path
+      if (excluded?.ignores(tested)) return 'setting'
+      if (included?.ignores(tested)) return null
+      if (inside) return inside
+      if (name.startsWith('.')) return 'hidden'
+      if (isFolder ? FOLDERS.has(name) : FILES.test(name)) return 'default'
+      return isGitignored(rules, path, isFolder) ? 'gitignore' : null
+    },
+    mayHold(path) {
+      return prefixes.some(
+        (prefix) => prefix === path || prefix.startsWith(`${path}/`) || path.startsWith(`${prefix}/`),
+      )
+    },
+  }
+}
+
+/** The innermost file that says anything decides. */
+function isGitignored(rules: FolderRules, path: BytePath, isFolder: boolean): boolean {
+  for (let at: FolderRules | null = rules; at; at = at.parent) {
+    if (!at.matcher) continue
+    const relative = at.folder === '' ? path : path.slice(at.folder.length + 1)
+    const { ignored, unignored } = at.matcher.test(isFolder ? `${relative}/` : relative)
+    if (ignored) return true
+    if (unignored) return false
+  }
+  return false
+}
+
+function matcherOf(text: string): Ignore | null {
+  // A byte order mark is not a part of the first pattern.
+  const patterns = text.startsWith('\u00ef\u00bb\u00bf') ? text.slice(3) : text
+  if (patterns.trim() === '') return null
+  return ignore({ ignorecase: false }).add(patterns)
+}
+
+/** The folders that a pattern names before its first wildcard. */
+function literalPrefix(pattern: string): BytePath {
+  const parts = pattern.replace(/^\//, '').split('/')
+  const wild = parts.findIndex((part) => /[*?[\\]/.test(part))
+  return (wild < 0 ? parts : parts.slice(0, wild)).join('/').replace(/\/$/, '')
+}

@@ -1,0 +1,219 @@
+import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
+import { nameOf, parentOf } from './aside.ts'
+import { type BytePath, onDisk, shownPath } from './byte-path.ts'
+import { createFolderTree, type Folder, type FolderTree } from './folder-tree.ts'
+import { createIgnoreRules } from './ignore-rules.ts'
+import type { Manifest, ToolWritten } from './manifest.ts'
+import type { ObjectStore } from './object-store.ts'
+import { storeRecord } from './record.ts'
+import { createScan, type Scan } from './scan.ts'
+import { storeTree } from './trees.ts'
+import { createFolderWatch, type FolderWatch } from './watch.ts'
+
+/** What we know of the workspace's files, and how it is kept up to date. Only to be used while the manifest is locked. */
+export interface KnownFiles {
+  /** What is there now, as a tree and its record; durable with the store's next flush. */
+  storeNow(): Promise<StoredNow>
+  /** The tree that was stored last, unless it is not known what has changed since. */
+  lastTree(): string | null
+  /** Looks at these again and answers what is there. */
+  lookAgain(paths: readonly BytePath[]): (path: BytePath) => { oid: string; mode: number } | null
+  beforeWrite(path: BytePath): void
+  /** Looks at everything; answers what the watches should have told and did not. */
+  verifyWatching(): Promise<BytePath[]>
+  toolWritten(): ToolWritten[]
+  /** Reads the manifest, if that has not been done or another process has collected objects since. */
+  load(): void
+  /** Something went wrong: nothing is known any more. */
+  forget(): void
+  counts(): { files: number; leftOut: number; watchedFolders: number; isWatching: boolean }
+}
+
+export interface StoredNow {
+  tree: string
+  record: string
+  /** How many files differ from the tree that was stored before it. */
+  changed: number
+}
+
+export interface KnownFilesOptions {
+  root: BytePath
+  /** Our own folder, relative to the root, or null when it lies elsewhere. */
+  own: BytePath | null
+  /** A folder of ours that can be watched. */
+  cookies: string
+  include: readonly string[]
+  exclude: readonly string[]
+  maxFileBytes: number
+  umask: number
+  watch: boolean
+  onProgress?: ((files: number) => void) | undefined
+  manifest: Manifest
+  objects: ObjectStore
+}
+
+/** A tool would overwrite a file that is too large to be kept first. */
+export class TooLargeToKeep extends Error {}
+
+/** Fewer files than this are looked at faster than watches are worth. */
+const WATCHED_FROM = 2000
+const MAX_KEPT_BYTES = 256 * 1024 * 1024
+
+export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
+  const { root, manifest, objects, umask } = options
+  const rules = createIgnoreRules(options)
+  let state: { files: FolderTree; scan: Scan } | null = null
+  let watching: FolderWatch | null = null
+  let toolWritten = new Map<BytePath, ToolWritten>()
+  let generation: string | null = null
+  let record: string | null = null
+  let lastTree: string | null = null
+
+  function forget(): void {
+    state = null
+    record = null
+    lastTree = null
+    stopWatching()
+  }
+
+  function stopWatching(): void {
+    watching?.close()
+    watching = null
+  }
+
+  function load(): void {
+    const now = manifest.note('generation')
+    if (state && now === generation) return
+    forget()
+    generation = now
+    objects.reload()
+    toolWritten = new Map(manifest.toolWritten().map((file) => [file.path, file]))
+    const files = createFolderTree({ umask, onFolderGone: (path) => watching?.remove(path) })
+    for (const { path, entry } of manifest.files()) {
+      // A store that has lost objects must not be believed to have them.
+      if (objects.has(entry.oid)) files.setFile(folderAt(files, parentOf(path)), nameOf(path), entry)
+    }
+    files.takeChanges()
+    const scan = createScan({
+      root,
+      own: options.own,
+      tree: files,
+      rules,
+      objects,
+      maxFileBytes: options.maxFileBytes,
+      isToolWritten: (path) => toolWritten.has(path),
+      toolWritten: () => toolWritten.keys(),
+      onFolder: (path) => watching?.add(path),
+      onProgress: options.onProgress,
+    })
+    state = { files, scan }
+  }
+
+  function known() {
+    if (!state) throw new Error('the manifest has not been read')
+    return state
+  }
+
+  async function look(): Promise<void> {
+    const hints = (await watching?.hints()) ?? null
+    if (!hints || !known().scan.partial(hints)) lookAtAll()
+  }
+
+  function lookAtAll(): void {
+    const { files, scan } = known()
+    const isWatched = options.watch && manifest.note('watching_failed') === null
+    if (isWatched && files.fileCount() >= WATCHED_FROM) {
+      watching ??= createFolderWatch({ root, cookies: options.cookies })
+      watching.restart()
+    }
+    scan.full()
+  }
+
+  function path(relative: BytePath): string | Buffer {
+    return onDisk(`${root}/${relative}`)
+  }
+
+  return {
+    load,
+    forget,
+    toolWritten: () => [...toolWritten.values()],
+    lastTree: () => lastTree,
+    async storeNow() {
+      await look()
+      const { files } = known()
+      const { rows, contents } = files.takeChanges()
+      manifest.save(rows)
+      const tree = storeTree(objects, files.root)
+      if (tree === null) throw new Error('the workspace has no tree')
+      if (files.takeRecordChanged() || record === null) {
+        record = storeRecord(objects, files, [...toolWritten.values()], umask)
+      }
+      lastTree = tree
+      return { tree, record, changed: contents.size }
+    },
+    lookAgain(paths) {
+      const { files, scan } = known()
+      if (!scan.partial(paths)) scan.full()
+      return (at) => files.find(at)
+    },
+    beforeWrite(at) {
+      if (toolWritten.has(at)) return
+      const { files, scan } = known()
+      if (!files.root.rules) lookAtAll()
+      if (files.find(at) || !scan.isLeftOut(at)) return
+      const found = lstatSync(path(at), { throwIfNoEntry: false })
+      if (found && found.size > MAX_KEPT_BYTES) {
+        throw new TooLargeToKeep(`${shownPath(at)} is too large to be kept before it is overwritten`)
+      }
+      const bytes = found?.isFile()
+        ? readFileSync(path(at))
+        : found?.isSymbolicLink()
+          ? Buffer.from(readlinkSync(path(at), 'latin1'), 'latin1')
+          : null
+      const before = found && bytes ? { oid: objects.put('blob', bytes), mode: found.mode } : null
+      objects.flush()
+      const file = { path: at, before, at: Date.now() }
+      manifest.noteToolWritten(file)
+      toolWritten.set(at, file)
+      record = null
+    },
+    async verifyWatching() {
+      if (!watching) return []
+      await look()
+      const { files, scan } = known()
+      manifest.save(files.takeChanges().rows)
+      scan.full()
+      const { rows, contents } = files.takeChanges()
+      manifest.save(rows)
+      objects.flush()
+      lastTree = null
+      const late = await watching.hints()
+      // Overflown meanwhile, which shows: then everything is looked at the next time anyway.
+      const missed = late ? [...contents].filter((at) => !isHinted(late, at)) : []
+      if (missed.length > 0) {
+        const when = new Date().toISOString()
+        manifest.setNote('watching_failed', `${when}: ${missed.slice(0, 10).map(shownPath).join(', ')}`)
+        stopWatching()
+      } else if (!late || !scan.partial(late)) lookAtAll()
+      return missed
+    },
+    counts: () => ({
+      files: state?.files.fileCount() ?? 0,
+      leftOut: state?.files.leftOutCount() ?? 0,
+      watchedFolders: watching?.folderCount() ?? 0,
+      isWatching: watching !== null,
+    }),
+  }
+}
+
+function folderAt(files: FolderTree, path: BytePath): Folder {
+  let at = files.root
+  for (const part of path === '' ? [] : path.split('/'))
+    at = at.folders.get(part) ?? files.addFolder(at, part)
+  return at
+}
+
+function isHinted(hints: ReadonlySet<BytePath>, path: BytePath): boolean {
+  for (let at = path; at !== ''; at = parentOf(at)) if (hints.has(at)) return true
+  return false
+}

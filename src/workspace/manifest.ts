@@ -1,0 +1,136 @@
+import Database from 'better-sqlite3'
+import type { BytePath } from './byte-path.ts'
+import type { FileEntry } from './folder-tree.ts'
+
+/**
+ * The manifest on disk: each file as it was when its bytes were stored, so that after a restart only what has changed is
+ * read. Losing it costs time, not data. Its write lock is also what keeps two processes on one workspace apart.
+ */
+export interface Manifest {
+  /** Begins a transaction, waiting for other processes. */
+  lock(): void
+  commit(): void
+  rollback(): void
+  files(): Iterable<{ path: BytePath; entry: FileEntry }>
+  save(rows: ReadonlyMap<BytePath, FileEntry | null>): void
+  clear(): void
+  /** Files that the agent's tools wrote although the rules leave them out (W3). */
+  toolWritten(): ToolWritten[]
+  noteToolWritten(file: ToolWritten): void
+  note(name: NoteName): string | null
+  setNote(name: NoteName, value: string | null): void
+  close(): void
+}
+
+export interface ToolWritten {
+  path: BytePath
+  /** What was there before a tool first wrote it; null when nothing was. */
+  before: { oid: string; mode: number } | null
+  /** Milliseconds. */
+  at: number
+}
+
+/** `generation` counts collections: after one, objects that were thought to be stored may be gone. */
+export type NoteName = 'generation' | 'watching_failed'
+
+const BUSY_MS = 120_000
+const tables = `
+  create table if not exists files (
+    path text primary key, size integer, mtime_ns integer, ctime_ns integer, inode integer, mode integer,
+    object_id text not null, is_racy integer
+  ) without rowid;
+  create table if not exists tool_written (
+    path text primary key, before_object_id text, before_mode integer, at integer not null
+  ) without rowid;
+  create table if not exists notes (name text primary key, value text not null) without rowid;
+`
+
+interface FileRow {
+  path: string
+  size: bigint
+  mtime_ns: bigint
+  ctime_ns: bigint
+  inode: bigint
+  mode: bigint
+  object_id: string
+  is_racy: bigint
+}
+
+export function openManifest(path: string): Manifest {
+  const db = new Database(path, { timeout: BUSY_MS })
+  db.pragma('journal_mode = WAL')
+  db.pragma('synchronous = FULL')
+  db.exec(tables)
+  const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
+  const drop = db.prepare('delete from files where path = ?')
+  const begin = db.prepare('begin immediate')
+  const commit = db.prepare('commit')
+  const rollback = db.prepare('rollback')
+
+  return {
+    lock: () => void begin.run(),
+    commit: () => void commit.run(),
+    rollback() {
+      if (db.inTransaction) rollback.run()
+    },
+    *files() {
+      for (const row of db.prepare('select * from files').safeIntegers().iterate() as Iterable<FileRow>) {
+        yield { path: row.path, entry: entryOf(row) }
+      }
+    },
+    save(rows) {
+      for (const [path, entry] of rows) {
+        if (!entry) drop.run(path)
+        else {
+          const { size, mtime, ctime, ino, mode, oid, isRacy } = entry
+          put.run(path, size, mtime, ctime, BigInt.asIntN(64, ino), mode, oid, isRacy ? 1 : 0)
+        }
+      }
+    },
+    clear: () => void db.exec('delete from files'),
+    toolWritten() {
+      const rows = db.prepare('select * from tool_written').all() as {
+        path: string
+        before_object_id: string | null
+        before_mode: number | null
+        at: number
+      }[]
+      return rows.map(({ path, before_object_id: oid, before_mode: mode, at }) => ({
+        path,
+        before: oid === null || mode === null ? null : { oid, mode },
+        at,
+      }))
+    },
+    noteToolWritten({ path, before, at }) {
+      db.prepare('insert or ignore into tool_written values (?, ?, ?, ?)').run(
+        path,
+        before?.oid ?? null,
+        before?.mode ?? null,
+        at,
+      )
+    },
+    note(name) {
+      const row = db.prepare('select value from notes where name = ?').get(name) as
+        | { value: string }
+        | undefined
+      return row?.value ?? null
+    },
+    setNote(name, value) {
+      if (value === null) db.prepare('delete from notes where name = ?').run(name)
+      else db.prepare('insert or replace into notes values (?, ?)').run(name, value)
+    },
+    close: () => void db.close(),
+  }
+}
+
+function entryOf(row: FileRow): FileEntry {
+  return {
+    size: Number(row.size),
+    mtime: row.mtime_ns,
+    ctime: row.ctime_ns,
+    ino: BigInt.asUintN(64, row.inode),
+    mode: Number(row.mode),
+    oid: row.object_id,
+    isRacy: row.is_racy !== 0n,
+  }
+}

@@ -1,0 +1,194 @@
+import { createHash, hash, randomBytes } from 'node:crypto'
+import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { crc32, deflateSync } from 'node:zlib'
+
+/** Writes git's packs: many objects in one file, durable with two syncs however many they are. */
+
+export type ObjectType = 'commit' | 'tree' | 'blob'
+
+const typeNumbers: Record<ObjectType, number> = { commit: 1, tree: 2, blob: 3 }
+const SPILL_BYTES = 8 * 1024 * 1024
+const HEADER_BYTES = 12
+const LARGE_OFFSET = 0x8000_0000
+/** Fast, and within a few percent of what git's own level makes of sources. */
+const LEVEL = 1
+
+interface Entry {
+  oid: Buffer
+  crc: number
+  offset: number
+}
+
+export interface PackWriter {
+  add(type: ObjectType, oid: Buffer, body: Uint8Array): void
+  count(): number
+  /** Makes it durable and visible, and answers its name and its index. */
+  finish(): { name: string; index: Buffer }
+  discard(): void
+}
+
+/** What git calls the object. */
+export function objectId(type: ObjectType, body: Uint8Array): Buffer {
+  const head = Buffer.from(`${type} ${body.length}\0`)
+  if (body.length < 65_536) return hash('sha1', Buffer.concat([head, body]), 'buffer')
+  return createHash('sha1').update(head).update(body).digest()
+}
+
+/** `folder` is the `pack` folder of an object store. */
+export function createPackWriter(folder: string): PackWriter {
+  const aside = join(folder, `tmp_pack_${randomBytes(8).toString('hex')}`)
+  const entries: Entry[] = []
+  let pending: Uint8Array[] = [Buffer.alloc(HEADER_BYTES)]
+  let pendingBytes = HEADER_BYTES
+  let size = HEADER_BYTES
+  let file: number | null = null
+
+  function push(bytes: Uint8Array): void {
+    pending.push(bytes)
+    pendingBytes += bytes.length
+    size += bytes.length
+  }
+
+  function spill(): number {
+    file ??= openSync(aside, 'wx+', 0o444)
+    writeAll(file, Buffer.concat(pending))
+    pending = []
+    pendingBytes = 0
+    return file
+  }
+
+  function checksum(): Buffer {
+    const header = Buffer.from('PACK\0\0\0\u0002\0\0\0\0', 'latin1')
+    header.writeUInt32BE(entries.length, 8)
+    const digest = createHash('sha1').update(header)
+    if (file === null) {
+      pending[0] = header
+      for (const bytes of pending.slice(1)) digest.update(bytes)
+      return digest.digest()
+    }
+    spill()
+    // How many there are was not known when the first went to the file.
+    writeSync(file, header, 0, HEADER_BYTES, 0)
+    const piece = Buffer.allocUnsafe(SPILL_BYTES)
+    for (let at = HEADER_BYTES; at < size; ) {
+      const read = readSync(file, piece, 0, piece.length, at)
+      if (read === 0) throw new Error('a pack has become shorter while it was written')
+      digest.update(piece.subarray(0, read))
+      at += read
+    }
+    return digest.digest()
+  }
+
+  function discard(): void {
+    if (file !== null) closeSync(file)
+    file = null
+    pending = []
+    rmSync(aside, { force: true })
+    rmSync(`${aside}.idx`, { force: true })
+  }
+
+  return {
+    count: () => entries.length,
+    add(type, oid, body) {
+      const head = entryHeader(type, body.length)
+      const data = deflateSync(body, { level: LEVEL, chunkSize: roomFor(body.length) })
+      entries.push({ oid, crc: crc32(data, crc32(head)), offset: size })
+      push(head)
+      push(data)
+      if (pendingBytes > SPILL_BYTES) spill()
+    },
+    finish() {
+      try {
+        const sum = checksum()
+        push(sum)
+        const open = spill()
+        fsyncSync(open)
+        closeSync(open)
+        file = null
+        const name = `pack-${sum.toString('hex')}`
+        const index = indexOf(entries, sum)
+        const indexFile = openSync(`${aside}.idx`, 'wx', 0o444)
+        try {
+          writeAll(indexFile, index)
+          fsyncSync(indexFile)
+        } finally {
+          closeSync(indexFile)
+        }
+        // Git takes notice of a pack when its index is there.
+        renameSync(aside, join(folder, `${name}.pack`))
+        renameSync(`${aside}.idx`, join(folder, `${name}.idx`))
+        syncFolder(folder)
+        return { name, index }
+      } catch (error) {
+        discard()
+        throw error
+      }
+    },
+    discard,
+  }
+}
+
+/** For most files all of the result at once; more than that costs a third of the time. */
+function roomFor(length: number): number {
+  return Math.min(Math.max(length, 256), 65_536)
+}
+
+/** Type and length, seven bits a byte, the lowest first. */
+function entryHeader(type: ObjectType, length: number): Buffer {
+  const bytes: number[] = []
+  let byte = (typeNumbers[type] << 4) | (length & 15)
+  for (let rest = Math.floor(length / 16); rest > 0; rest = Math.floor(rest / 128)) {
+    bytes.push(byte | 0x80)
+    byte = rest & 0x7f
+  }
+  bytes.push(byte)
+  return Buffer.from(bytes)
+}
+
+/** Git's index, version 2. */
+function indexOf(entries: readonly Entry[], packSum: Buffer): Buffer {
+  const sorted = [...entries].sort((a, b) => Buffer.compare(a.oid, b.oid))
+  const large = sorted.filter((entry) => entry.offset >= LARGE_OFFSET)
+  const n = sorted.length
+  const index = Buffer.alloc(8 + 1024 + n * 28 + large.length * 8 + 40)
+  index.writeUInt32BE(0xff74_4f63, 0)
+  index.writeUInt32BE(2, 4)
+  const oids = 8 + 1024
+  const crcs = oids + n * 20
+  const offsets = crcs + n * 4
+  const larges = offsets + n * 4
+  let largeCount = 0
+  let upTo = 0
+  for (let first = 0; first < 256; first++) {
+    while (upTo < n && (sorted[upTo]?.oid[0] ?? 0) <= first) upTo++
+    index.writeUInt32BE(upTo, 8 + first * 4)
+  }
+  for (const [i, { oid, crc, offset }] of sorted.entries()) {
+    oid.copy(index, oids + i * 20)
+    index.writeUInt32BE(crc, crcs + i * 4)
+    if (offset < LARGE_OFFSET) index.writeUInt32BE(offset, offsets + i * 4)
+    else {
+      index.writeUInt32BE(LARGE_OFFSET + largeCount, offsets + i * 4)
+      index.writeBigUInt64BE(BigInt(offset), larges + largeCount * 8)
+      largeCount++
+    }
+  }
+  const end = index.length - 40
+  packSum.copy(index, end)
+  hash('sha1', index.subarray(0, end + 20), 'buffer').copy(index, end + 20)
+  return index
+}
+
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
+}
+
+export function syncFolder(folder: string): void {
+  const open = openSync(folder, 'r')
+  try {
+    fsyncSync(open)
+  } finally {
+    closeSync(open)
+  }
+}

@@ -1,0 +1,93 @@
+import { type BytePath, fromShown, shownPath } from './byte-path.ts'
+import type { Folder, FolderTree } from './folder-tree.ts'
+import type { Git } from './git.ts'
+import type { LeftOut } from './ignore-rules.ts'
+import type { ToolWritten } from './manifest.ts'
+import type { ObjectStore } from './object-store.ts'
+import { readTree, treeBody } from './trees.ts'
+
+/**
+ * What a checkpoint knows beyond its tree: what it left out and why (W3), folders without files, unusual permissions, and
+ * what tools have overwritten that no checkpoint had. It is a tree of its own that the commit names, so that git keeps it.
+ */
+export interface CheckpointRecord {
+  leftOut: { path: BytePath; reason: LeftOut }[]
+  emptyFolders: BytePath[]
+  modes: Map<BytePath, number>
+  umask: number
+  toolWritten: ToolWritten[]
+}
+
+const FILE = 'record.json'
+
+interface Stored {
+  left_out: [path: string, reason: LeftOut][]
+  empty_folders: string[]
+  permissions: [path: string, mode: string][]
+  umask: string
+  tool_written: { path: string; at: number; before?: { object_id: string; mode: string } }[]
+}
+
+export function storeRecord(
+  objects: ObjectStore,
+  files: FolderTree,
+  toolWritten: readonly ToolWritten[],
+  umask: number,
+): string {
+  const leftOut: [string, LeftOut][] = []
+  const empty: string[] = []
+  for (const folder of foldersOf(files.root)) {
+    const prefix = folder.path === '' ? '' : `${folder.path}/`
+    for (const [name, reason] of folder.leftOut) leftOut.push([shownPath(prefix + name), reason])
+    if (folder.parent && folder.files.size + folder.folders.size + folder.leftOut.size === 0) {
+      empty.push(shownPath(folder.path))
+    }
+  }
+  const stored: Stored = {
+    left_out: leftOut.sort(byPath),
+    empty_folders: empty.sort(),
+    permissions: [...files.oddModes]
+      .map(([path, mode]): [string, string] => [shownPath(path), mode.toString(8)])
+      .sort(byPath),
+    umask: umask.toString(8),
+    tool_written: toolWritten.map(({ path, before, at }) => ({
+      path: shownPath(path),
+      at,
+      ...(before ? { before: { object_id: before.oid, mode: before.mode.toString(8) } } : {}),
+    })),
+  }
+  const list = objects.put('blob', Buffer.from(`${JSON.stringify(stored, null, 1)}\n`))
+  const before = toolWritten.flatMap(({ before }) => (before ? [before.oid] : []))
+  const entries = [
+    ...[...new Set(before)].map((oid) => ({ mode: '100644', name: `before-${oid}`, oid })),
+    { mode: '100644', name: FILE, oid: list },
+  ]
+  return objects.put('tree', treeBody(entries.sort((a, b) => (a.name < b.name ? -1 : 1))))
+}
+
+export async function readRecord(git: Git, oid: string): Promise<CheckpointRecord> {
+  const list = (await readTree(git, oid)).get(FILE)
+  const found = list && (await git.read(list.oid))
+  if (!found) throw new Error(`the record ${oid} is missing`)
+  const stored = JSON.parse(found.body.toString()) as Stored
+  return {
+    leftOut: stored.left_out.map(([path, reason]) => ({ path: fromShown(path), reason })),
+    emptyFolders: stored.empty_folders.map(fromShown),
+    modes: new Map(stored.permissions.map(([path, mode]) => [fromShown(path), Number.parseInt(mode, 8)])),
+    umask: Number.parseInt(stored.umask, 8),
+    toolWritten: stored.tool_written.map(({ path, at, before }) => ({
+      path: fromShown(path),
+      at,
+      before: before ? { oid: before.object_id, mode: Number.parseInt(before.mode, 8) } : null,
+    })),
+  }
+}
+
+function* foldersOf(folder: Folder): Generator<Folder> {
+  yield folder
+  for (const inner of folder.folders.values()) yield* foldersOf(inner)
+}
+
+function byPath(a: readonly [string, string], b: readonly [string, string]): number {
+  return a[0] < b[0] ? -1 : 1
+}

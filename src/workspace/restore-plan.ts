@@ -1,0 +1,152 @@
+import type { BytePath } from './byte-path.ts'
+import type { Commit } from './commit.ts'
+import { gitMode, usualPermissions } from './folder-tree.ts'
+import type { Git } from './git.ts'
+import type { ToolWritten } from './manifest.ts'
+import { type CheckpointRecord, readRecord } from './record.ts'
+import { compareTrees, readTree, type TreeEntry } from './trees.ts'
+
+/** What a restore will do, decided before anything is touched (W4). */
+export interface RestorePlan {
+  actions: Action[]
+  /** Folders to make: they were there without files. */
+  makeFolders: BytePath[]
+  /** Folders to take away if they are empty: they were not there. */
+  removeFolders: BytePath[]
+  skipped: Skipped[]
+  isKnownFolder(path: BytePath): Promise<boolean>
+}
+
+/** From what the safety checkpoint has, to what is wanted. Null: nothing. */
+export interface Action {
+  path: BytePath
+  from: TreeEntry | null
+  to: TreeEntry | null
+  permissions: number
+}
+
+export interface Skipped {
+  path: BytePath
+  reason: string
+}
+
+export interface PlanInput {
+  git: Git
+  /** What is there now. */
+  now: Pick<Commit, 'tree' | 'record'>
+  target: Commit
+  /** Only these files and what lies in these folders. */
+  paths: readonly BytePath[] | null
+  toolWritten: readonly ToolWritten[]
+}
+
+export const LEFT_OUT_THEN = 'that checkpoint left it out, so it is kept as it is'
+
+export async function planRestore({ git, now, target, paths, toolWritten }: PlanInput): Promise<RestorePlan> {
+  const [changes, then, here] = await Promise.all([
+    compareTrees(git, now.tree, target.tree),
+    readRecord(git, target.record),
+    readRecord(git, now.record),
+  ])
+  const isWanted = wantedBy(paths)
+  const later = new Map(
+    toolWritten.filter((file) => file.at >= target.time).map((file) => [file.path, file.before]),
+  )
+  const isLeftOut = leftOutBy(then)
+  const actions: Action[] = []
+  const skipped: Skipped[] = []
+  const isPlanned = new Set<BytePath>()
+
+  function plan(path: BytePath, from: TreeEntry | null, to: TreeEntry | null, mode: number): void {
+    isPlanned.add(path)
+    actions.push({ path, from, to, permissions: mode & 0o777 })
+  }
+
+  for (const { path, from, to } of changes.filter((change) => isWanted(change.path))) {
+    const before = later.get(path)
+    if (to) plan(path, from, to, permissionsIn(then, path, to))
+    else if (before) plan(path, from, { mode: gitMode(before.mode), oid: before.oid }, before.mode)
+    else if (before === undefined && isLeftOut(path)) skipped.push({ path, reason: LEFT_OUT_THEN })
+    else plan(path, from, null, 0)
+  }
+  // Left out then, and a tool has taken it away since.
+  for (const [path, before] of later) {
+    if (!before || isPlanned.has(path) || !isWanted(path)) continue
+    if (await fileIn(git, now.tree, path)) continue
+    plan(path, null, { mode: gitMode(before.mode), oid: before.oid }, before.mode)
+  }
+  // The same bytes with other permissions.
+  for (const path of new Set([...then.modes.keys(), ...here.modes.keys()])) {
+    if (isPlanned.has(path) || !isWanted(path)) continue
+    const entry = await fileIn(git, target.tree, path)
+    if (!entry || !(await fileIn(git, now.tree, path))) continue
+    const wanted = permissionsIn(then, path, entry)
+    if (wanted !== permissionsIn(here, path, entry)) plan(path, entry, entry, wanted)
+  }
+  const known = foldersNamedIn(then)
+  const isKnownFolder = async (path: BytePath) =>
+    known.has(path) || (await isFolderIn(git, target.tree, path))
+  const removeFolders: BytePath[] = []
+  for (const path of here.emptyFolders) {
+    if (isWanted(path) && !(await isKnownFolder(path))) removeFolders.push(path)
+  }
+  return {
+    actions: actions.sort((a, b) => (a.path < b.path ? -1 : 1)),
+    makeFolders: then.emptyFolders.filter(isWanted),
+    removeFolders,
+    skipped,
+    isKnownFolder,
+  }
+}
+
+function permissionsIn(record: CheckpointRecord, path: BytePath, entry: TreeEntry): number {
+  const isExecutable = entry.mode === '100755'
+  return record.modes.get(path) ?? usualPermissions(isExecutable ? 0o100 : 0, record.umask)
+}
+
+function wantedBy(paths: readonly BytePath[] | null): (path: BytePath) => boolean {
+  if (!paths) return () => true
+  const names = paths.map((path) => path.replace(/\/+$/, ''))
+  return (path) => names.some((name) => name === '' || path === name || path.startsWith(`${name}/`))
+}
+
+function leftOutBy({ leftOut }: CheckpointRecord): (path: BytePath) => boolean {
+  const paths = new Set(leftOut.map((entry) => entry.path))
+  return (path) => {
+    if (paths.has(path)) return true
+    for (let cut = path.indexOf('/'); cut >= 0; cut = path.indexOf('/', cut + 1)) {
+      // As a folder, or as something else in its place.
+      if (paths.has(path.slice(0, cut + 1)) || paths.has(path.slice(0, cut))) return true
+    }
+    return false
+  }
+}
+
+function foldersNamedIn({ leftOut, emptyFolders }: CheckpointRecord): Set<BytePath> {
+  const folders = new Set(emptyFolders)
+  for (const path of [...leftOut.map((entry) => entry.path), ...emptyFolders]) {
+    for (let cut = path.indexOf('/'); cut >= 0; cut = path.indexOf('/', cut + 1))
+      folders.add(path.slice(0, cut))
+  }
+  return folders
+}
+
+async function fileIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
+  const found = await entryIn(git, tree, path)
+  return found && found.mode !== '40000' ? found : null
+}
+
+async function isFolderIn(git: Git, tree: string, path: BytePath): Promise<boolean> {
+  return (await entryIn(git, tree, path))?.mode === '40000'
+}
+
+async function entryIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
+  let at: TreeEntry = { mode: '40000', oid: tree }
+  for (const part of path.split('/')) {
+    if (at.mode !== '40000') return null
+    const next = (await readTree(git, at.oid)).get(part)
+    if (!next) return null
+    at = next
+  }
+  return at
+}

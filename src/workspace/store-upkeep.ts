@@ -1,0 +1,98 @@
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { RECORD } from './commit.ts'
+import type { Git } from './git.ts'
+import { syncFolder } from './pack.ts'
+
+/** Keeps the store of objects small: joins packs, and drops what nobody reaches. */
+
+export interface StoreSize {
+  packs: number
+  bytes: number
+}
+
+export interface Collected {
+  before: StoreSize
+  after: StoreSize
+}
+
+interface Pack {
+  name: string
+  bytes: number
+}
+
+/** Writes all that the roots reach into one pack and drops the others. Fails, and drops nothing, if anything is missing. */
+export async function collect(options: {
+  git: Git
+  store: string
+  checkpoints: readonly string[]
+  /** Other objects that are needed. */
+  others: readonly string[]
+}): Promise<Collected> {
+  const { git, store, checkpoints, others } = options
+  const before = packsIn(store)
+  const records = checkpoints.length === 0 ? [] : await recordsOf(git, store, checkpoints)
+  const roots = [...checkpoints, ...records, ...others]
+  const args = ['pack-objects', '--revs', '--quiet', '--delta-base-offset', packBase(store)]
+  const made = await git.run(store, args, `${[...new Set(roots)].join('\n')}\n`)
+  drop(store, before, made)
+  return { before: sizeOf(before), after: sizeOfStore(store) }
+}
+
+/** What checkpoints and all before them name in their messages: git does not follow that by itself. */
+async function recordsOf(git: Git, store: string, checkpoints: readonly string[]): Promise<string[]> {
+  const format = `--format=%(trailers:key=${RECORD},valueonly)`
+  const printed = await git.run(store, ['log', '--stdin', format], `${checkpoints.join('\n')}\n`)
+  return [...new Set(printed.toString().split('\n'))].filter((line) => line !== '')
+}
+
+/** Joins the smaller packs into one. Nothing is dropped. */
+export async function joinPacks({ git, store }: { git: Git; store: string }): Promise<void> {
+  const packs = packsIn(store).sort((a, b) => a.bytes - b.bytes)
+  const half = sizeOf(packs).bytes / 2
+  const smaller = packs.filter((pack) => pack.bytes < half)
+  const joined = smaller.length > 1 ? smaller : packs
+  const args = ['pack-objects', '--stdin-packs', '--quiet', '--delta-base-offset', packBase(store)]
+  const made = await git.run(store, args, `${joined.map((pack) => `${pack.name}.pack`).join('\n')}\n`)
+  drop(store, joined, made)
+}
+
+export function sizeOfStore(store: string): StoreSize {
+  return sizeOf(packsIn(store))
+}
+
+function drop(store: string, packs: readonly Pack[], made: Buffer): void {
+  const kept = new Set(
+    made
+      .toString()
+      .trim()
+      .split('\n')
+      .map((hash) => `pack-${hash}`),
+  )
+  const folder = join(store, 'objects', 'pack')
+  // What replaces them is there for good before they go.
+  syncFolder(folder)
+  for (const { name } of packs) {
+    if (kept.has(name)) continue
+    for (const ending of ['idx', 'rev', 'pack']) rmSync(join(folder, `${name}.${ending}`), { force: true })
+  }
+}
+
+function packBase(store: string): string {
+  return join(store, 'objects', 'pack', 'pack')
+}
+
+function packsIn(store: string): Pack[] {
+  const folder = join(store, 'objects', 'pack')
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  return names
+    .filter((name) => name.endsWith('.pack') && names.includes(name.replace(/\.pack$/, '.idx')))
+    .map((name) => ({
+      name: name.replace(/\.pack$/, ''),
+      bytes: statSync(join(folder, name)).size + statSync(join(folder, name.replace(/\.pack$/, '.idx'))).size,
+    }))
+}
+
+function sizeOf(packs: readonly Pack[]): StoreSize {
+  return { packs: packs.length, bytes: packs.reduce((sum, pack) => sum + pack.bytes, 0) }
+}

@@ -1,0 +1,92 @@
+import { type BytePath, joined } from './byte-path.ts'
+import { type Folder, gitMode } from './folder-tree.ts'
+import type { Git } from './git.ts'
+import type { ObjectStore } from './object-store.ts'
+
+/** Git's tree objects: made from folders, read back, and compared. */
+
+export interface TreeEntry {
+  mode: string
+  oid: string
+}
+
+export type TreeChange = { path: BytePath; from: TreeEntry | null; to: TreeEntry | null }
+
+const FOLDER_MODE = '40000'
+
+/** The folder's tree, stored; null when there is nothing in it. Only what has changed is made again. */
+export function storeTree(objects: ObjectStore, folder: Folder): string | null {
+  if (folder.tree !== null) return folder.tree
+  const entries: { key: string; mode: string; name: BytePath; oid: string }[] = []
+  for (const [name, { mode, oid }] of folder.files)
+    entries.push({ key: name, mode: gitMode(mode), name, oid })
+  for (const inner of folder.folders.values()) {
+    const oid = storeTree(objects, inner)
+    // Git sorts folders as if their names ended in a slash.
+    if (oid !== null) entries.push({ key: `${inner.name}/`, mode: FOLDER_MODE, name: inner.name, oid })
+  }
+  if (entries.length === 0 && folder.parent) return null
+  entries.sort((a, b) => (a.key < b.key ? -1 : 1))
+  folder.tree = objects.put('tree', treeBody(entries))
+  return folder.tree
+}
+
+export function treeBody(entries: readonly { mode: string; name: BytePath; oid: string }[]): Buffer {
+  return Buffer.concat(
+    entries.flatMap(({ mode, name, oid }) => [
+      Buffer.from(`${mode} ${name}\0`, 'latin1'),
+      Buffer.from(oid, 'hex'),
+    ]),
+  )
+}
+
+export function parseTree(body: Buffer): Map<BytePath, TreeEntry> {
+  const entries = new Map<BytePath, TreeEntry>()
+  for (let at = 0; at < body.length; ) {
+    const space = body.indexOf(32, at)
+    const end = body.indexOf(0, space)
+    const mode = body.toString('latin1', at, space)
+    const name = body.toString('latin1', space + 1, end)
+    entries.set(name, { mode, oid: body.toString('hex', end + 1, end + 21) })
+    at = end + 21
+  }
+  return entries
+}
+
+/** All files that differ between two trees; only folders that differ are read. */
+export async function compareTrees(git: Git, from: string, to: string): Promise<TreeChange[]> {
+  const changes: TreeChange[] = []
+
+  async function compare(path: BytePath, before: string | null, after: string | null): Promise<void> {
+    if (before === after) return
+    const [old, now] = await Promise.all([readTree(git, before), readTree(git, after)])
+    const inner: Promise<void>[] = []
+    for (const name of new Set([...old.keys(), ...now.keys()])) {
+      const [a, b] = [old.get(name) ?? null, now.get(name) ?? null]
+      if (a && b && a.oid === b.oid && a.mode === b.mode) continue
+      const at = joined(path, name)
+      const [fileBefore, fileAfter] = [fileIn(a), fileIn(b)]
+      if (fileBefore || fileAfter) changes.push({ path: at, from: fileBefore, to: fileAfter })
+      if (folderIn(a) !== null || folderIn(b) !== null) inner.push(compare(at, folderIn(a), folderIn(b)))
+    }
+    await Promise.all(inner)
+  }
+
+  await compare('', from, to)
+  return changes.sort((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+export async function readTree(git: Git, oid: string | null): Promise<Map<BytePath, TreeEntry>> {
+  if (oid === null) return new Map()
+  const found = await git.read(oid)
+  if (found?.type !== 'tree') throw new Error(`the tree ${oid} is missing`)
+  return parseTree(found.body)
+}
+
+function fileIn(entry: TreeEntry | null): TreeEntry | null {
+  return entry && entry.mode !== FOLDER_MODE ? entry : null
+}
+
+function folderIn(entry: TreeEntry | null): string | null {
+  return entry?.mode === FOLDER_MODE ? entry.oid : null
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto'
+import { type FSWatcher, mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type BytePath, joined, onDisk } from './byte-path.ts'
+
+/**
+ * Tells which paths may have changed, so that only those are looked at. One watch a folder, set before the folder is
+ * read. Whatever it tells is a hint: who trusts it asks it first to prove that it has caught up.
+ *
+ * Not a recursive watcher: those we tried keep events back for 50 ms after any other, or drop what the system's queue
+ * could not hold without a word. Here an overflow shows, because the queue is emptied in one go.
+ */
+export interface FolderWatch {
+  add(path: BytePath): void
+  remove(path: BytePath): void
+  /**
+   * What may have changed since it was last asked, after a file of ours has come back through the watches; null when
+   * anything may have.
+   */
+  hints(): Promise<Set<BytePath> | null>
+  /** Everything is about to be looked at: what came before no longer counts. */
+  restart(): void
+  isSound(): boolean
+  folderCount(): number
+  close(): void
+}
+
+const COOKIE_MS = 500
+const QUEUE_LIMIT_FILE = '/proc/sys/fs/inotify/max_queued_events'
+const USUAL_QUEUE_LIMIT = 16_384
+const MAX_FOLDERS = 50_000
+
+export function createFolderWatch(options: { root: BytePath; cookies: string }): FolderWatch {
+  const watchers = new Map<BytePath, FSWatcher>()
+  const queueLimit = readQueueLimit()
+  let hints = new Set<BytePath>()
+  let isSound = true
+  let burst = 0
+  let onCookie: ((name: string) => void) | null = null
+
+  mkdirSync(options.cookies, { recursive: true })
+  const cookieWatch = watch(options.cookies, { encoding: 'latin1' }, (_, name) => {
+    countBurst()
+    if (name) onCookie?.(name)
+  })
+  cookieWatch.on('error', doubt)
+
+  function doubt(): void {
+    isSound = false
+  }
+
+  /** Everything in the system's queue is handed over before anything else runs; as much as it can hold means more. */
+  function countBurst(): void {
+    if (burst++ === 0) setImmediate(() => (burst = 0))
+    if (burst >= queueLimit / 2) doubt()
+  }
+
+  function add(path: BytePath): void {
+    if (!isSound || watchers.has(path)) return
+    if (watchers.size >= MAX_FOLDERS) return doubt()
+    try {
+      const watcher = watch(
+        onDisk(path === '' ? options.root : `${options.root}/${path}`),
+        { encoding: 'latin1' },
+        (_, name) => {
+          countBurst()
+          if (name === null) doubt()
+          else hints.add(joined(path, name))
+        },
+      )
+      watcher.on('error', doubt)
+      watchers.set(path, watcher)
+    } catch {
+      // No more watches to be had, or the folder has gone: either way it is not known what happens in it.
+      doubt()
+    }
+  }
+
+  function remove(path: BytePath): void {
+    watchers.get(path)?.close()
+    watchers.delete(path)
+  }
+
+  async function catchUp(): Promise<boolean> {
+    const name = randomBytes(8).toString('hex')
+    const path = join(options.cookies, name)
+    const back = new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => resolve(false), COOKIE_MS)
+      onCookie = (seen) => {
+        if (seen !== name) return
+        clearTimeout(timer)
+        resolve(true)
+      }
+    })
+    try {
+      writeFileSync(path, '')
+      return await back
+    } finally {
+      onCookie = null
+      rmSync(path, { force: true })
+    }
+  }
+
+  return {
+    add,
+    remove,
+    isSound: () => isSound,
+    folderCount: () => watchers.size,
+    async hints() {
+      if (!isSound || !(await catchUp()) || !isSound) return null
+      const taken = hints
+      hints = new Set()
+      return taken
+    },
+    restart() {
+      hints = new Set()
+      isSound = true
+    },
+    close() {
+      for (const watcher of watchers.values()) watcher.close()
+      watchers.clear()
+      cookieWatch.close()
+    },
+  }
+}
+
+function readQueueLimit(): number {
+  try {
+    return Number(readFileSync(QUEUE_LIMIT_FILE, 'utf8')) || USUAL_QUEUE_LIMIT
+  } catch {
+    return USUAL_QUEUE_LIMIT
+  }
+}
