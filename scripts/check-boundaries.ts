@@ -25,7 +25,14 @@ const mayImport: Record<string, readonly string[]> = {
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
 const composers = new Set(['main.ts', 'working.ts', 'working-copy.ts'])
-const cliWithMain = new Set(['serve.ts', 'token.ts', 'verify.ts', 'rebuild.ts', 'existing-store.ts'])
+const cliWithMain = new Set([
+  'serve.ts',
+  'token.ts',
+  'verify.ts',
+  'rebuild.ts',
+  'doctor.ts',
+  'existing-store.ts',
+])
 
 /** What also runs in a browser must not need Node. */
 const browserSafe = new Set(['protocol', 'replay', 'client'])

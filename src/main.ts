@@ -127,6 +127,7 @@ export interface Store {
 
 export { rebuildProjections } from './workers/rebuild.ts'
 export { verifyLedger } from './workers/verify.ts'
+export { examineWorkspace, watchAgain } from './working-copy.ts'
 
 /** Makes a token and returns its secret, which is kept nowhere. */
 export async function issueToken(

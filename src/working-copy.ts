@@ -6,6 +6,7 @@ import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { shownPath, toBytePath } from './workspace/byte-path.ts'
+import { type Examination, examine } from './workspace/doctor.ts'
 import { dropDeleted, followLedger } from './workspace/repositories.ts'
 import { createWorkSessions } from './workspace/work-sessions.ts'
 import { openWorkspaceThread } from './workspace/workspace-thread.ts'
@@ -31,9 +32,14 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   const { project: root, dataDir, workspaceId, include, exclude, maxFileBytes, watch } = config
   const workspace = openWorkspaceThread(
     {
-      ...{ root, dataDir, include, exclude, maxFileBytes, watch },
+      root,
+      dataDir,
+      include,
+      exclude,
+      maxFileBytes,
+      watch,
       umask: process.umask(),
-      path: config.commandEnvironment.PATH ?? USUAL_PATH,
+      path: programPath(config),
     },
     (files) => {
       if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
@@ -81,4 +87,20 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       await workspace.close()
     },
   }
+}
+
+export { watchAgain } from './workspace/doctor.ts'
+
+/** Looks at everything that is kept of the project's files. */
+export function examineWorkspace(
+  config: Config,
+  store: Store,
+  onProgress: (text: string) => void,
+): Promise<Examination> {
+  const { dataDir, workspaceId } = config
+  return examine({ store: store.work, workspaceId, dataDir, path: programPath(config), onProgress })
+}
+
+function programPath(config: Config): string {
+  return config.commandEnvironment.PATH ?? USUAL_PATH
 }

@@ -179,8 +179,9 @@ function markText(mark: Mark): string | null {
       return `forked from ${mark.parentConversationId} at event ${mark.fromEventNumber}`
     case 'cut':
       return `cut behind event ${mark.after}`
+    // There is one a message: `waymark checkpoints` lists them.
     case 'checkpoint':
-      return `checkpoint ${mark.frame.checkpoint_id.slice(0, 8)} ${printable(mark.frame.label)}`
+      return null
     case 'edit':
       return editLine(mark.edit)
     case 'restored':

@@ -1,8 +1,14 @@
 import { Command } from 'commander'
+import { approveCommand } from './approve.ts'
 import { chatCommand } from './chat.ts'
+import { checkpointsCommand } from './checkpoints.ts'
+import { diffCommand } from './diff.ts'
+import { doctorCommand } from './doctor.ts'
 import { logCommand } from './log.ts'
 import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
+import { resetCommand } from './reset.ts'
+import { restoreCommand } from './restore.ts'
 import { sendCommand } from './send.ts'
 import { serveCommand } from './serve.ts'
 import { stopCommand } from './stop.ts'
@@ -22,6 +28,8 @@ Examples:
   waymark chat                        talk to the agent
   waymark send "fix the tests"        send one message and wait for the answer
   waymark log                         show the conversation that changed last
+  waymark diff                        show what has changed since the last approval
+  waymark restore 3f2a91c             put the files back to a checkpoint
   waymark verify                      recompute every digest of the ledger`,
     )
   const commands = [
@@ -31,6 +39,12 @@ Examples:
     queueCommand,
     stopCommand,
     logCommand,
+    checkpointsCommand,
+    diffCommand,
+    restoreCommand,
+    approveCommand,
+    resetCommand,
+    doctorCommand,
     verifyCommand,
     rebuildCommand,
     tokenCommand,

@@ -1,14 +1,24 @@
 import type {
   AcceptedMessage,
   AnswerApproval,
+  Approve,
+  Approved,
+  CheckpointDetails,
+  CheckpointList,
   Conversation,
   ConversationList,
   CreateConversation,
+  DiffView,
   EventsPage,
+  FileEditList,
   MessageList,
   PatchConversation,
   QueueView,
+  ResetDone,
+  Restore,
+  Restored,
   SendMessage,
+  SessionView,
   Stopped,
 } from '../protocol/api.ts'
 import type { Transcript } from '../replay/transcript.ts'
@@ -48,6 +58,19 @@ export interface Client {
   stop(id: string): Promise<Stopped>
   /** Answers a tool that asks whether it may run. */
   answerApproval(id: string, runId: string, answer: AnswerApproval): Promise<void>
+  /** The work session: what has changed since the last approval. */
+  session(id: string): Promise<SessionView>
+  approve(id: string, body?: Approve, options?: { idempotencyKey?: string }): Promise<Approved>
+  reset(id: string, options?: { idempotencyKey?: string }): Promise<ResetDone>
+  restore(id: string, body: Restore, options?: { idempotencyKey?: string }): Promise<Restored>
+  checkpoints(id: string, query?: Paging): Promise<CheckpointList>
+  checkpoint(id: string, checkpointId: string): Promise<CheckpointDetails>
+  edits(id: string, query?: Paging & { path?: string }): Promise<FileEditList>
+  /** Without `from`: since the last approval; without `to`: up to what is there now. */
+  diff(
+    id: string,
+    query?: { from?: string | undefined; to?: string | undefined; path?: string | undefined },
+  ): Promise<DiffView>
   /** Frames as they come, in lots; reconnects by itself. */
   stream(id: string, options?: StreamOptions): AsyncGenerator<StreamItem[]>
   /** The transcript as it grows; reconnects by itself. */
@@ -89,6 +112,17 @@ export function createClient(options: ClientOptions): Client {
       const path = `${one(id)}/runs/${encodeURIComponent(runId)}/approvals`
       await request(client, path, { method: 'POST', body: answer })
     },
+    session: (id) => json(`${one(id)}/session`),
+    approve: (id, body = {}, { idempotencyKey } = {}) =>
+      json(`${one(id)}/approve`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
+    reset: (id, { idempotencyKey } = {}) =>
+      json(`${one(id)}/reset`, { method: 'POST', headers: keyHeader(idempotencyKey) }),
+    restore: (id, body, { idempotencyKey } = {}) =>
+      json(`${one(id)}/restore`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
+    checkpoints: (id, query = {}) => json(`${one(id)}/checkpoints`, { query: { ...query } }),
+    checkpoint: (id, checkpointId) => json(`${one(id)}/checkpoints/${encodeURIComponent(checkpointId)}`),
+    edits: (id, query = {}) => json(`${one(id)}/edits`, { query: { ...query } }),
+    diff: (id, query = {}) => json(`${one(id)}/diff`, { query: { ...query } }),
     stream: (id, streamOptions) => streamLedger(client, encodeURIComponent(id), streamOptions),
     transcript: (id, streamOptions) => followTranscript(client, encodeURIComponent(id), streamOptions),
   }

@@ -11,6 +11,7 @@ import type {
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
+import { cutText } from './limits.ts'
 
 /** The branch of what was approved. */
 export const MAIN = 'main'
@@ -113,7 +114,7 @@ const LABEL_CHARACTERS = 50
 export const labels = {
   initial: 'Initial checkpoint',
   beforeMessage: (content: string) =>
-    `Before user message: ${[...content.replaceAll(/\s+/g, ' ').trim()].slice(0, LABEL_CHARACTERS).join('')}`,
+    `Before user message: ${cutText(content.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
   beforeRestore: 'Before restore',
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',

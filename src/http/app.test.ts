@@ -285,7 +285,8 @@ describe('the HTTP API', () => {
 
   describe('the ledger', () => {
     const converse = async () => {
-      const id = (await create()).id as ConversationId
+      // About other files than this server has, so that no checkpoint of theirs comes in between.
+      const id = (await create({ workspace_id: 'Another.Place' })).id as ConversationId
       const run = await startRun(server.ledger, id)
       await server.ledger.append({
         tenant: TENANT,
@@ -471,6 +472,14 @@ describe('the HTTP API', () => {
       'post /conversations/{id}/runs/{run_id}/cancel',
       'post /conversations/{id}/stop',
       'post /conversations/{id}/runs/{run_id}/approvals',
+      'get /conversations/{id}/session',
+      'post /conversations/{id}/approve',
+      'post /conversations/{id}/reset',
+      'post /conversations/{id}/restore',
+      'get /conversations/{id}/checkpoints',
+      'get /conversations/{id}/checkpoints/{checkpoint_id}',
+      'get /conversations/{id}/edits',
+      'get /conversations/{id}/diff',
     ])
   })
 })

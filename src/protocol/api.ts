@@ -218,6 +218,7 @@ export const sessionViewSchema = z
 export type SessionView = z.infer<typeof sessionViewSchema>
 
 export const approveSchema = z.strictObject({ message: text(2000).optional() }).meta({ id: 'Approve' })
+export type Approve = z.infer<typeof approveSchema>
 export const approvedSchema = z
   .object({ approved_commit: z.string(), new_session: z.string(), commits_approved: z.int() })
   .meta({ id: 'Approved' })
@@ -242,6 +243,7 @@ export const restoreSchema = z
     dry_run: z.boolean().optional(),
   })
   .meta({ id: 'Restore' })
+export type Restore = z.infer<typeof restoreSchema>
 export const restoredSchema = z
   .object({
     restored_to: z.string(),

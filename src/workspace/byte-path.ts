@@ -4,7 +4,7 @@
  */
 export type BytePath = string
 
-const ASCII = /^[\u0000-\u007f]*$/
+const ASCII = /^\p{ASCII}*$/u
 
 /** As the file system takes it. */
 export function onDisk(path: BytePath): string | Buffer {

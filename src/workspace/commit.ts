@@ -53,5 +53,5 @@ export async function readCommit(git: Git, id: string): Promise<Commit> {
 
 /** Git would take a NUL for the end, and a line feed for the end of the label. */
 function oneLine(label: string): string {
-  return label.replaceAll(/[\u0000-\u001f\u007f\s]+/g, ' ').trim() || 'Checkpoint'
+  return label.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim() || 'Checkpoint'
 }

@@ -122,8 +122,8 @@ export function createFolderTree(options: {
   }
 
   function removeFolder(folder: Folder): void {
-    for (const name of [...folder.files.keys()]) removeFile(folder, name)
-    for (const inner of [...folder.folders.values()]) removeFolder(inner)
+    for (const name of folder.files.keys()) removeFile(folder, name)
+    for (const inner of folder.folders.values()) removeFolder(inner)
     leftOutCount -= folder.leftOut.size
     folder.leftOut.clear()
     folder.parent?.folders.delete(folder.name)

@@ -111,7 +111,7 @@ function createReader(child: ChildProcessWithoutNullStreams): Reader {
     take()
   })
   child.stderr.on('data', (bytes: Buffer) => {
-    errors = `${errors}${bytes}`.slice(-2000)
+    errors = `${errors}${bytes.toString()}`.slice(-2000)
   })
   child.stdin.on('error', () => {})
   child.on('error', (error) => end(new GitFailed(`git can not be run: ${error.message}`)))

@@ -29,9 +29,10 @@ export function createObjectStore(objects: string): ObjectStore {
   }
 
   function discard(): void {
-    writer?.discard()
+    const unwanted = writer
     writer = null
     unwritten.clear()
+    unwanted?.discard()
   }
 
   const has = (oid: string, bytes: Buffer) =>
@@ -50,15 +51,10 @@ export function createObjectStore(objects: string): ObjectStore {
       return oid
     },
     flush() {
-      if (!writer) return
-      try {
-        indexes.push(writer.finish().index)
-        writer = null
-        unwritten.clear()
-      } catch (error) {
-        discard()
-        throw error
-      }
+      const finished = writer
+      writer = null
+      unwritten.clear()
+      if (finished) indexes.push(finished.finish().index)
     },
     discard,
     reload,

@@ -43,6 +43,7 @@ export function createPackWriter(folder: string): PackWriter {
   let pendingBytes = HEADER_BYTES
   let size = HEADER_BYTES
   let file: number | null = null
+  let isOver = false
 
   function push(bytes: Uint8Array): void {
     pending.push(bytes)
@@ -81,16 +82,22 @@ export function createPackWriter(folder: string): PackWriter {
   }
 
   function discard(): void {
-    if (file !== null) closeSync(file)
-    file = null
+    isOver = true
     pending = []
-    rmSync(aside, { force: true })
-    rmSync(`${aside}.idx`, { force: true })
+    try {
+      if (file !== null) closeSync(file)
+      rmSync(aside, { force: true })
+      rmSync(`${aside}.idx`, { force: true })
+    } catch {
+      // What is left is cleared at the next start; why we are here is the error that counts.
+    }
+    file = null
   }
 
   return {
     count: () => entries.length,
     add(type, oid, body) {
+      if (isOver) throw new Error('this pack is finished')
       const head = entryHeader(type, body.length)
       const data = deflateSync(body, { level: LEVEL, chunkSize: roomFor(body.length) })
       entries.push({ oid, crc: crc32(data, crc32(head)), offset: size })
@@ -99,6 +106,7 @@ export function createPackWriter(folder: string): PackWriter {
       if (pendingBytes > SPILL_BYTES) spill()
     },
     finish() {
+      if (isOver) throw new Error('this pack is finished')
       try {
         const sum = checksum()
         push(sum)
@@ -119,6 +127,7 @@ export function createPackWriter(folder: string): PackWriter {
         renameSync(aside, join(folder, `${name}.pack`))
         renameSync(`${aside}.idx`, join(folder, `${name}.idx`))
         syncFolder(folder)
+        isOver = true
         return { name, index }
       } catch (error) {
         discard()

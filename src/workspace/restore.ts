@@ -39,7 +39,7 @@ class Skip extends Error {}
 export async function restore({ git, root, aside, plan }: RestoreOptions): Promise<RestoreOutcome> {
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
   // First what goes, the innermost first: a folder may have to make room for a file.
-  const removals = plan.actions.filter((action) => !action.to).reverse()
+  const removals = plan.actions.filter((action) => !action.to).toReversed()
   const writes = plan.actions.filter((action) => action.to)
   for (const action of removals) {
     if (attempt(action.path, () => remove(action))) outcome.deleted.push(action.path)
@@ -144,7 +144,7 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
     for (const { path } of removals) {
       for (let at = parentOf(path); at !== ''; at = parentOf(at)) candidates.add(at)
     }
-    for (const path of [...candidates].sort().reverse()) {
+    for (const path of [...candidates].toSorted().toReversed()) {
       if (await plan.isKnownFolder(path)) continue
       try {
         const folder = openFolder(root, parentOf(path), false)

@@ -56,7 +56,7 @@ export function createScan(options: ScanOptions): Scan {
 
   function walk(folder: Folder, parentRules: FolderRules | null, inside: LeftOut | null): void {
     options.onFolder?.(folder.path)
-    const entries = readdirSync(at(folder.path), { withFileTypes: true, encoding: 'latin1' }) as Dirent[]
+    const entries = readdirSync(at(folder.path), { withFileTypes: true, encoding: 'latin1' })
     const rulesHere = rulesOf(folder, parentRules, entries)
     const areSame = folder.rules === rulesHere
     folder.rules = rulesHere
@@ -70,7 +70,7 @@ export function createScan(options: ScanOptions): Scan {
       if (path === own) continue
       const isFolder = entry.isDirectory()
       const why =
-        areSame && !inside && (isFolder ? folder.folders.has(name) : folder.files.has(name))
+        areSame && !inside && (isFolder ? isWalked(folder.folders.get(name)) : folder.files.has(name))
           ? null
           : reasonFor(rulesHere, name, path, isFolder, inside)
       if (isFolder) {
@@ -87,8 +87,8 @@ export function createScan(options: ScanOptions): Scan {
         else if (kept !== 'gone') leftOut.set(name, kept)
       }
     }
-    for (const name of [...folder.files.keys()]) if (!files.has(name)) tree.removeFile(folder, name)
-    for (const inner of [...folder.folders.values()]) if (!folders.has(inner.name)) tree.removeFolder(inner)
+    for (const name of folder.files.keys()) if (!files.has(name)) tree.removeFile(folder, name)
+    for (const inner of folder.folders.values()) if (!folders.has(inner.name)) tree.removeFolder(inner)
     tree.setLeftOut(folder, leftOut)
   }
 
@@ -111,11 +111,12 @@ export function createScan(options: ScanOptions): Scan {
   /** Of a folder that is left out only what tools wrote stays; answers whether anything does. */
   function keepToolWritten(folder: Folder | undefined): boolean {
     if (!folder) return false
-    for (const name of [...folder.files.keys()]) {
+    for (const name of folder.files.keys()) {
       if (!options.isToolWritten(joined(folder.path, name))) tree.removeFile(folder, name)
     }
-    for (const inner of [...folder.folders.values()]) if (!keepToolWritten(inner)) tree.removeFolder(inner)
+    for (const inner of folder.folders.values()) if (!keepToolWritten(inner)) tree.removeFolder(inner)
     tree.setLeftOut(folder, new Map())
+    folder.rules = null
     return folder.files.size + folder.folders.size > 0
   }
 
@@ -334,6 +335,11 @@ export function createScan(options: ScanOptions): Scan {
     partial,
     isLeftOut,
   }
+}
+
+/** Others are there only for what tools wrote in them. */
+function isWalked(folder: Folder | undefined): boolean {
+  return folder?.rules != null && folder.inside === null
 }
 
 class TooLarge extends Error {}

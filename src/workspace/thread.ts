@@ -23,14 +23,16 @@ const workspace = openWorkspace({
   onProgress: (progress) => port.postMessage({ progress } satisfies ThreadReply),
 })
 
-port.on('message', async ({ id, call, args }: ThreadRequest) => {
+async function answer({ id, call, args }: ThreadRequest): Promise<void> {
   try {
     const operation = workspace[call as keyof typeof workspace] as (...given: unknown[]) => Promise<unknown>
     const result = await operation(...args)
-    port.postMessage({ id, result } satisfies ThreadReply)
+    port?.postMessage({ id, result } satisfies ThreadReply)
   } catch (error) {
     const { message, name, constructor } = error as Error
-    port.postMessage({ id, error: { message, name: constructor?.name ?? name } } satisfies ThreadReply)
+    port?.postMessage({ id, error: { message, name: constructor?.name ?? name } } satisfies ThreadReply)
   }
-  if (call === 'close') port.close()
-})
+  if (call === 'close') port?.close()
+}
+
+port.on('message', (request: ThreadRequest) => void answer(request))

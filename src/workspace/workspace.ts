@@ -139,6 +139,13 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     })
   }
 
+  function isStored(oid: string): boolean {
+    if (objects.has(oid)) return true
+    // Another process may have stored it.
+    objects.reload()
+    return objects.has(oid)
+  }
+
   async function storeNow() {
     const now = await known.storeNow()
     objects.flush()
@@ -183,8 +190,10 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
   }
 
   return {
-    checkpoint: ({ label, parents, time }) =>
+    checkpoint: ({ label, parents: wanted, time }) =>
       locked(async () => {
+        // A store that was deleted, or left on another machine, must not keep anybody from working on.
+        const parents = wanted.filter(isStored)
         const before = known.lastTree()
         const now = await known.storeNow()
         const id = objects.put('commit', commitBody({ ...now, parents, label, time }))
@@ -250,6 +259,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     collect: (roots) =>
       locked(async () => {
         const now = await storeNow()
+        objects.reload()
         const known = roots.filter((id) => objects.has(id))
         const collected = await collect({ git, store, checkpoints: known, others: [now.tree, now.record] })
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))

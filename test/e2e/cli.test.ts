@@ -21,7 +21,7 @@ describe('the command line', () => {
     server = await serve(project)
     const url = /API +(http\S+)\/api\/v1/.exec(server.output())?.[1] ?? ''
     client = createClient({ url, token: (await readFile(join(project, '.waymark/token'), 'utf8')).trim() })
-    id = (await client.createConversation({ title: 'A \u001b[31mtitle' })).id
+    id = (await client.createConversation({ title: 'A \u001b[31mtitle', workspace_id: 'Another.Place' })).id
   })
   afterAll(async () => {
     server.process.kill('SIGKILL')

@@ -183,7 +183,7 @@ export function* listEdits(dialect: Dialect, query: WorkQuery): Script<Refusable
 function paged<T extends Placed>(rows: readonly T[], limit: number): Listed<Omit<T, 'segment' | 'seq'>> {
   const last = rows.length > limit ? rows[limit - 1] : undefined
   return {
-    items: rows.slice(0, limit).map(({ segment: _, seq: __, ...row }) => row),
+    items: rows.slice(0, limit).map(({ segment: _segment, seq: _seq, ...row }) => row),
     next: last ? `${last.created_at}~${last.segment}~${last.seq}` : null,
   }
 }

@@ -1,0 +1,35 @@
+import type { Command } from 'commander'
+import { SHORT_ID } from './checkpoints.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { count } from './output.ts'
+
+interface ApproveFlags extends Record<string, unknown> {
+  message?: string
+  json?: boolean
+}
+
+export function approveCommand(): Command {
+  return commandWith('approve', ['project', 'dataDir', 'url'])
+    .description('Approve the files as they are now, and open the next work session')
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('-m, --message <text>', 'what to remember it by')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark diff --stat                 look first
+  waymark approve -m "the login works"`,
+    )
+    .action(async (conversation: string | undefined, flags: ApproveFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const done = await client.approve(id, flags.message === undefined ? {} : { message: flags.message })
+      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      const commit = done.approved_commit.slice(0, SHORT_ID)
+      console.log(
+        `Approved ${count(done.commits_approved, 'checkpoint')} as ${commit}; now in ${done.new_session}.`,
+      )
+    })
+}

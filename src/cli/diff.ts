@@ -1,0 +1,61 @@
+import type { Command } from 'commander'
+import type { DiffView } from '../protocol/api.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { added, bold, dim, printable, removed } from './output.ts'
+
+interface DiffFlags extends Record<string, unknown> {
+  conversation?: string
+  path?: string
+  stat?: boolean
+  json?: boolean
+}
+
+type File = DiffView['files'][number]
+
+export function diffCommand(): Command {
+  return commandWith('diff', ['project', 'dataDir', 'url'])
+    .description('Show how files differ between two checkpoints, or since one')
+    .argument('[from]', 'a checkpoint; default: what was approved last')
+    .argument('[to]', 'another; default: what is there now')
+    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
+    .option('--path <path>', 'only this file')
+    .option('--stat', 'only which files, and how many lines')
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark diff                        what is not approved yet
+  waymark diff 3f2a91c --stat         since this checkpoint
+  waymark diff 3f2a91c 90b1c44 --path src/main.ts`,
+    )
+    .action(async (from: string | undefined, to: string | undefined, flags: DiffFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, flags.conversation)
+      const view = await client.diff(id, { from, to, path: flags.path })
+      if (flags.json) return console.log(JSON.stringify(view, null, 2))
+      if (view.files.length === 0) return console.log('Nothing differs.')
+      for (const file of view.files) {
+        if (flags.stat || file.diff === null) console.log(statOf(file))
+        else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
+      }
+    })
+}
+
+export function statOf(file: Omit<File, 'diff'>): string {
+  const lines = file.is_too_large
+    ? dim('too large to compare')
+    : file.is_binary
+      ? dim('binary')
+      : `${added(`+${file.additions}`)} ${removed(`-${file.deletions}`)}`
+  return `${file.status.padEnd(8)}  ${printable(file.path)}  ${lines}`
+}
+
+function coloured(line: string): string {
+  const text = printable(line)
+  if (line.startsWith('diff --git')) return bold(text)
+  if (/^(index |--- |\+\+\+ |new file|deleted file|old mode|new mode)/.test(line)) return dim(text)
+  if (line.startsWith('+')) return added(text)
+  return line.startsWith('-') ? removed(text) : text
+}

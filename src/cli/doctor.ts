@@ -1,0 +1,57 @@
+import type { Command } from 'commander'
+import { examineWorkspace, watchAgain } from '../main.ts'
+import { openExisting } from './existing-store.ts'
+import { commandWith, configOf } from './options.ts'
+import { bold, count, endProgress, removed, showProgress } from './output.ts'
+
+interface DoctorFlags extends Record<string, unknown> {
+  watchAgain?: boolean
+  json?: boolean
+}
+
+export function doctorCommand(): Command {
+  return commandWith('doctor', ['project', 'dataDir', 'databaseUrl', 'workspaceId'])
+    .description('Check the checkpoints of the files, and tell how much room everything takes')
+    .option('--watch-again', 'watch the project again after a change was missed')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Works with or without a running server. Ends with 1 if anything is wrong. \`waymark verify\` checks the ledger.
+
+Examples:
+  waymark doctor
+  waymark doctor --json`,
+    )
+    .action(doctor)
+}
+
+async function doctor(flags: DoctorFlags): Promise<void> {
+  const store = await openExisting(flags)
+  try {
+    const config = configOf(flags)
+    if (flags.watchAgain) watchAgain(config.dataDir)
+    const result = await examineWorkspace(config, store, showProgress)
+    endProgress()
+    if (result.problems.length > 0) process.exitCode = 1
+    if (flags.json) return console.log(JSON.stringify(result, null, 2))
+    for (const [what, bytes] of Object.entries(result.sizes)) {
+      console.log(`${what.padEnd(12)} ${inMegabytes(bytes).padStart(10)}`)
+    }
+    console.log(
+      `${count(result.conversations, 'conversation')}, ${count(result.checkpoints, 'checkpoint')} in ${count(result.packs, 'pack')}`,
+    )
+    for (const problem of result.problems) console.log(`${removed('problem')}  ${problem}`)
+    console.log(
+      bold(
+        result.problems.length === 0 ? 'Nothing is wrong.' : `${count(result.problems.length, 'problem')}.`,
+      ),
+    )
+  } finally {
+    await store.close()
+  }
+}
+
+function inMegabytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MB`
+}

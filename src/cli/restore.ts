@@ -1,0 +1,66 @@
+import type { Command } from 'commander'
+import { SHORT_ID } from './checkpoints.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, count, dim, printable, removed } from './output.ts'
+
+interface RestoreFlags extends Record<string, unknown> {
+  conversation?: string
+  path?: string[]
+  dryRun?: boolean
+  json?: boolean
+}
+
+interface Report {
+  restored: string[]
+  deleted: string[]
+  skipped: { path: string; reason: string }[]
+}
+
+export function restoreCommand(): Command {
+  return commandWith('restore', ['project', 'dataDir', 'url'])
+    .description('Put the files back to a checkpoint; what is there now is kept as another')
+    .argument('<checkpoint>', 'its id, or how it begins')
+    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
+    .option('--path <path...>', 'only these files and folders')
+    .option('--dry-run', 'only show what would be done')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+What no checkpoint has is never touched. Ends with 1 if a file had to be skipped.
+
+Examples:
+  waymark restore 3f2a91c --dry-run
+  waymark restore 3f2a91c
+  waymark restore 3f2a91c --path src/main.ts docs`,
+    )
+    .action(async (checkpoint: string, flags: RestoreFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, flags.conversation)
+      const done = await client.restore(id, {
+        checkpoint_id: checkpoint,
+        ...(flags.path ? { paths: flags.path } : {}),
+        ...(flags.dryRun ? { dry_run: true } : {}),
+      })
+      if (done.skipped.length > 0) process.exitCode = 1
+      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      printReport(done, flags.dryRun ? 'would be' : 'were')
+      if (done.safety_checkpoint !== null) {
+        console.log(dim(`To undo it: waymark restore ${done.safety_checkpoint.slice(0, SHORT_ID)}`))
+      }
+    })
+}
+
+/** What was done with files, and what was not. */
+export function printReport({ restored, deleted, skipped }: Report, were: string): void {
+  for (const path of restored) console.log(`restored  ${printable(path)}`)
+  for (const path of deleted) console.log(`deleted   ${printable(path)}`)
+  for (const { path, reason } of skipped) {
+    console.log(`${removed('skipped')}   ${printable(path)}: ${printable(reason)}`)
+  }
+  const skippedText = skipped.length === 0 ? '' : `, ${skipped.length} skipped`
+  console.log(
+    bold(`${count(restored.length, 'file')} ${were} restored, ${deleted.length} deleted${skippedText}.`),
+  )
+}

@@ -1,0 +1,142 @@
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
+import { createGit, GitFailed } from './git.ts'
+import { openManifest } from './manifest.ts'
+import { conversationsOnDisk, readBranches, storeFolder } from './repository.ts'
+import { sizeOfStore } from './store-upkeep.ts'
+
+/** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
+export interface Examination {
+  sizes: Record<string, number>
+  conversations: number
+  checkpoints: number
+  packs: number
+  problems: string[]
+}
+
+export async function examine(deps: {
+  store: WorkStore
+  workspaceId: string
+  dataDir: string
+  path: string
+  onProgress: (text: string) => void
+}): Promise<Examination> {
+  const { dataDir, onProgress } = deps
+  const store = storeFolder(dataDir)
+  const git = createGit({ store, path: deps.path })
+  const problems: string[] = []
+  const checkpoints = await deps.store.reachable()
+  const conversations = await deps.store.conversations(deps.workspaceId)
+  const here = conversations.length > 0 || existsSync(store)
+  try {
+    if (here && !existsSync(store)) problems.push(`${store} is missing: no checkpoint can be restored`)
+    if (existsSync(store)) {
+      onProgress('checking every object …')
+      await git.run(store, ['fsck', '--full', '--no-dangling', '--no-progress']).catch((error: unknown) => {
+        if (!(error instanceof GitFailed)) throw error
+        problems.push(`the store of objects is damaged: ${error.message}`)
+      })
+      onProgress('checking every checkpoint …')
+      problems.push(...(await brokenCheckpoints()))
+    }
+    problems.push(...(await wrongRepositories()))
+    problems.push(...(await leftovers()))
+  } finally {
+    git.close()
+  }
+  const { packs, bytes } = sizeOfStore(store)
+  const blobs = sizeOfFolder(join(dataDir, 'blobs'))
+  const database = ['waymark.db', 'waymark.db-wal'].reduce(
+    (sum, name) => sum + sizeOf(join(dataDir, name)),
+    0,
+  )
+  const manifest = ['manifest.db', 'manifest.db-wal'].reduce(
+    (sum, name) => sum + sizeOf(join(dataDir, name)),
+    0,
+  )
+  return {
+    sizes: { checkpoints: bytes, database, blobs, manifest },
+    conversations: conversations.length,
+    checkpoints: checkpoints.length,
+    packs,
+    problems,
+  }
+
+  /** A checkpoint is whole when everything it reaches is there. */
+  async function brokenCheckpoints(): Promise<string[]> {
+    const tips = conversationsOnDisk(dataDir).flatMap((id) =>
+      Object.values(readBranches(dataDir, id)?.heads ?? {}),
+    )
+    if (tips.length === 0) return []
+    try {
+      await git.run(store, ['rev-list', '--objects', '--quiet', '--stdin'], `${tips.join('\n')}\n`)
+      return []
+    } catch (error) {
+      return [`a checkpoint can not be restored whole: ${(error as Error).message}`]
+    }
+  }
+
+  async function wrongRepositories(): Promise<string[]> {
+    const wrong: string[] = []
+    for (const { tenant, id } of conversations) {
+      const { heads, session } = workStateOf(await deps.store.rows(tenant, id))
+      const found = readBranches(dataDir, id)
+      const isRight =
+        found?.current === session &&
+        Object.entries(heads).every(([name, oid]) => found.heads[name] === oid) &&
+        Object.keys(found.heads).length === Object.keys(heads).length
+      if (!isRight)
+        wrong.push(`the repository of ${id} does not say what the ledger says; the next start mends it`)
+    }
+    return wrong
+  }
+
+  async function leftovers(): Promise<string[]> {
+    const found: string[] = []
+    const pending = await deps.store.pending(deps.workspaceId)
+    if (pending) found.push(`a ${pending.kind} has not been finished; a running server finishes it by itself`)
+    const deleted = await deps.store.deletedAmong(conversationsOnDisk(dataDir))
+    if (deleted.length > 0) {
+      found.push(
+        `${deleted.length} deleted conversations still have checkpoints; the hourly upkeep drops them`,
+      )
+    }
+    const rescued = join(dataDir, 'rescued')
+    if (existsSync(rescued)) {
+      found.push(
+        `${readdirSync(rescued).length} files could not go back to their place; they are in ${rescued}`,
+      )
+    }
+    if (existsSync(join(dataDir, 'manifest.db'))) {
+      const manifest = openManifest(join(dataDir, 'manifest.db'))
+      const failed = manifest.note('watching_failed')
+      manifest.close()
+      if (failed !== null) {
+        found.push(
+          `watching missed changes and is off; \`waymark doctor --watch-again\` turns it on (${failed})`,
+        )
+      }
+    }
+    return found
+  }
+}
+
+/** Lets a workspace be watched again after a change was missed. */
+export function watchAgain(dataDir: string): void {
+  const manifest = openManifest(join(dataDir, 'manifest.db'))
+  manifest.setNote('watching_failed', null)
+  manifest.close()
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+function sizeOfFolder(folder: string): number {
+  if (!existsSync(folder)) return 0
+  const files = readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) =>
+    entry.isFile(),
+  )
+  return files.reduce((sum, file) => sum + sizeOf(join(file.parentPath, file.name)), 0)
+}

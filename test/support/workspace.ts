@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process'
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openWorkspace, type Workspace, type WorkspaceOptions } from '../../src/workspace/workspace.ts'
+
+/** A project of its own with its workspace, in this thread. */
+export interface TestWorkspace {
+  root: string
+  dataDir: string
+  workspace: Workspace
+  /** A checkpoint behind the last one. */
+  checkpoint(label?: string): Promise<string>
+  /** The safety checkpoint first, as everybody does it. */
+  restore(target: string, paths?: string[]): ReturnType<Workspace['restore']>
+  reopen(options?: Partial<WorkspaceOptions>): Promise<void>
+  git(...args: string[]): string
+  close(): Promise<void>
+}
+
+export const UMASK = 0o022
+
+export function openTestWorkspace(options: Partial<WorkspaceOptions> = {}): TestWorkspace {
+  const root = options.root ?? mkdtempSync(join(tmpdir(), 'waymark-files-'))
+  const dataDir = join(root, '.waymark')
+  mkdirSync(dataDir, { recursive: true })
+  const open = (more: Partial<WorkspaceOptions>) =>
+    openWorkspace({
+      root,
+      dataDir,
+      include: [],
+      exclude: [],
+      maxFileBytes: 1024 * 1024,
+      umask: UMASK,
+      path: process.env.PATH ?? '',
+      watch: false,
+      ...options,
+      ...more,
+    })
+  let last: string[] = []
+  const one: TestWorkspace = {
+    root,
+    dataDir,
+    workspace: open({}),
+    async checkpoint(label = 'a checkpoint') {
+      const { id } = await one.workspace.checkpoint({ label, parents: last, time: Date.now() })
+      last = [id]
+      return id
+    },
+    async restore(target, paths) {
+      const safety = await one.checkpoint('Before restore')
+      return await one.workspace.restore({ target, safety, paths: paths ?? null })
+    },
+    async reopen(more = {}) {
+      await one.workspace.close()
+      one.workspace = open(more)
+    },
+    git: (...args) => gitIn(join(dataDir, 'store'), ...args),
+    async close() {
+      await one.workspace.close()
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+  return one
+}
+
+/** Real git, on a repository of ours. */
+export function gitIn(repository: string, ...args: string[]): string {
+  const env = { PATH: process.env.PATH, GIT_DIR: repository, GIT_CONFIG_GLOBAL: '/dev/null', LC_ALL: 'C' }
+  return execFileSync('git', args, {
+    env,
+    cwd: repository,
+    encoding: 'latin1',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Every file and link below a folder, to the byte: path → type, permissions and content. Folders by their names. */
+export function everythingIn(root: string, except: readonly string[] = ['.waymark']): Map<string, string> {
+  const found = new Map<string, string>()
+  const walk = (folder: Buffer, shown: string) => {
+    for (const name of readdirSync(folder, { encoding: 'buffer' })) {
+      const path = Buffer.concat([folder, Buffer.from('/'), name])
+      const at = shown === '' ? name.toString('latin1') : `${shown}/${name.toString('latin1')}`
+      if (except.includes(at)) continue
+      const stats = lstatSync(path)
+      if (stats.isDirectory()) {
+        found.set(`${at}/`, 'folder')
+        walk(path, at)
+      } else if (stats.isSymbolicLink()) found.set(at, `link ${readlinkSync(path, 'latin1')}`)
+      else if (stats.isFile()) {
+        const mode = (stats.mode & 0o777).toString(8)
+        found.set(at, `${mode} ${readFileSync(path).toString('latin1')}`)
+      } else found.set(at, 'special')
+    }
+  }
+  walk(Buffer.from(root), '')
+  return found
+}
