@@ -47,6 +47,8 @@ export interface KnownFilesOptions {
   maxFileBytes: number
   umask: number
   watch: boolean
+  /** How many files there must be. Fewer are looked at faster than watches are worth. */
+  watchedFrom?: number | undefined
   onProgress?: ((files: number) => void) | undefined
   manifest: Manifest
   objects: ObjectStore
@@ -55,7 +57,6 @@ export interface KnownFilesOptions {
 /** A tool would overwrite a file that is too large to be kept first. */
 export class TooLargeToKeep extends Error {}
 
-/** Fewer files than this are looked at faster than watches are worth. */
 const WATCHED_FROM = 2000
 const MAX_KEPT_BYTES = 256 * 1024 * 1024
 
@@ -122,7 +123,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   function lookAtAll(): void {
     const { files, scan } = known()
     const isWatched = options.watch && manifest.note('watching_failed') === null
-    if (isWatched && files.fileCount() >= WATCHED_FROM) {
+    if (isWatched && files.fileCount() >= (options.watchedFrom ?? WATCHED_FROM)) {
       watching ??= createFolderWatch({ root, cookies: options.cookies })
       watching.restart()
     }

@@ -93,6 +93,8 @@ export interface WorkspaceOptions {
   /** Where programs are found. */
   path: string
   watch: boolean
+  /** How many files there must be for that. */
+  watchedFrom?: number | undefined
   onProgress?: ((files: number) => void) | undefined
   /** For tests: a restore is planned and nothing touched yet. */
   onPlanned?: (() => void) | undefined
