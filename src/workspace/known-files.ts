@@ -16,8 +16,6 @@ export interface KnownFiles {
   storeNow(): Promise<StoredNow>
   /** The tree that was stored last, unless it is not known what has changed since. */
   lastTree(): string | null
-  /** Looks at these again and answers what is there. */
-  lookAgain(paths: readonly BytePath[]): (path: BytePath) => { oid: string; mode: number } | null
   beforeWrite(path: BytePath): void
   /** Looks at everything; answers what the watches should have told and did not. */
   verifyWatching(): Promise<BytePath[]>
@@ -151,11 +149,6 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       }
       lastTree = tree
       return { tree, record, changed: contents.size }
-    },
-    lookAgain(paths) {
-      const { files, scan } = known()
-      if (!scan.partial(paths)) scan.full()
-      return (at) => files.find(at)
     },
     beforeWrite(at) {
       if (toolWritten.has(at)) return

@@ -1,6 +1,6 @@
 import { chmodSync, rmdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { type Aside, isEqual, lookAt, nameOf, parentOf } from './aside.ts'
+import { type Aside, isEqual, type Look, lookAt, nameOf, parentOf } from './aside.ts'
 import type { BytePath } from './byte-path.ts'
 import type { Git } from './git.ts'
 import { InTheWay, type OpenFolder, openFolder } from './open-folder.ts'
@@ -53,9 +53,41 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
     }
   }
   for (const path of plan.makeFolders) attempt(path, () => openFolder(root, path, true)?.close())
+  verify()
   outcome.deleted.reverse()
   outcome.skipped.sort((a, b) => (a.path < b.path ? -1 : 1))
   return outcome
+
+  /** What is not as it should be after all was changed behind our back. */
+  function verify(): void {
+    const done = new Set([...outcome.restored, ...outcome.deleted])
+    const isRight = (found: Look, { to }: Action) =>
+      // A folder may have come in the place of a file that had to go.
+      isEqual(found, to) || (found === 'other' && to === null)
+    const wrong = plan.actions.filter(
+      (action) => done.has(action.path) && !isRight(lookBelow(action.path), action),
+    )
+    for (const { path } of wrong) outcome.skipped.push({ path, reason: skipReasons.changed })
+    const isWrong = new Set(wrong.map((action) => action.path))
+    outcome.restored = outcome.restored.filter((path) => !isWrong.has(path))
+    outcome.deleted = outcome.deleted.filter((path) => !isWrong.has(path))
+  }
+
+  function lookBelow(path: BytePath): Look {
+    try {
+      const folder = openFolder(root, parentOf(path), false)
+      if (!folder) return null
+      try {
+        return lookAt(folder.at(nameOf(path)))
+      } finally {
+        folder.close()
+      }
+    } catch (error) {
+      // Its folder has made room for a file.
+      if (error instanceof InTheWay) return null
+      throw error
+    }
+  }
 
   function attempt(path: BytePath, act: () => void): boolean {
     try {

@@ -104,7 +104,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     work: (change: WorkChange) => Promise<{ frames: FrameDraft[]; answer: T }>,
   ): Promise<T> {
     const release = deps.hold()
-    if (!release) throw new WaymarkError('workspace_busy', 'Another process is putting files back here.')
+    if (!release) throw new WaymarkError('workspace_busy', 'Files are being put back here already.')
     try {
       await finishPending()
       const id = randomBytes(8).toString('hex')

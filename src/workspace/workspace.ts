@@ -4,7 +4,6 @@ import { createAside } from './aside.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
-import { gitMode } from './folder-tree.ts'
 import { createGit } from './git.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
@@ -12,8 +11,8 @@ import { openManifest } from './manifest.ts'
 import { clearLeftovers, createObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
 import { prepareStore } from './repository.ts'
-import { type RestoreOutcome, restore, skipReasons } from './restore.ts'
-import { type Action, planRestore, type Skipped } from './restore-plan.ts'
+import { restore } from './restore.ts'
+import { planRestore, type Skipped } from './restore-plan.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { compareTrees } from './trees.ts'
 
@@ -179,18 +178,6 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     })
   }
 
-  /** What is not as it should be after all. */
-  function unverified(outcome: RestoreOutcome, actions: readonly Action[]): Skipped[] {
-    const done = new Set([...outcome.restored, ...outcome.deleted])
-    const look = known.lookAgain([...done])
-    const wrong = actions.filter(({ path, to }) => {
-      if (!done.has(path)) return false
-      const found = look(path)
-      return found?.oid !== to?.oid || (found && to && gitMode(found.mode) !== to.mode)
-    })
-    return wrong.map(({ path }) => ({ path, reason: skipReasons.changed }))
-  }
-
   return {
     checkpoint: ({ label, parents: wanted, time }) =>
       locked(async () => {
@@ -226,12 +213,10 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
         const aside = createAside({ folder: join(dataDir, 'tmp', 'restore'), rescued })
         const outcome = await restore({ git, root, aside, plan })
         aside.clear()
-        const wrong = unverified(outcome, plan.actions)
-        const isWrong = new Set(wrong.map((skip) => skip.path))
         return {
-          restored: outcome.restored.filter((path) => !isWrong.has(path)).map(shownPath),
-          deleted: outcome.deleted.filter((path) => !isWrong.has(path)).map(shownPath),
-          skipped: [...outcome.skipped, ...wrong].map(shownSkip),
+          restored: outcome.restored.map(shownPath),
+          deleted: outcome.deleted.map(shownPath),
+          skipped: outcome.skipped.map(shownSkip),
         }
       }),
     differences: (from, to) =>
