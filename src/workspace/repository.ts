@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 /**
@@ -14,18 +14,17 @@ export interface Branches {
   current: string
 }
 
-const CONFIG = `[core]
+/** Others borrow these objects: git's own clean-up must not think that nobody needs them. */
+const STORE_CONFIG = `[core]
 \trepositoryformatversion = 1
 \tbare = true
-\tfilemode = true
-\tlogallrefupdates = false
 [gc]
 \tauto = 0
-`
-/** Others borrow these objects: git's own clean-up must not think that nobody needs them. */
-const STORE_CONFIG = `${CONFIG}[extensions]
+[extensions]
 \tpreciousObjects = true
 `
+const HEADS = 'refs/heads/'
+const PACKED_REFS = '# pack-refs with: peeled fully-peeled sorted \n'
 
 export function storeFolder(dataDir: string): string {
   return join(dataDir, 'store')
@@ -48,34 +47,32 @@ export function prepareStore(dataDir: string): string {
   return store
 }
 
-/** Makes the conversation's repository say this, each branch in one step. */
+/** Makes the conversation's repository say this: all branches in one step. */
 export function writeBranches(dataDir: string, conversationId: string, wanted: Branches): void {
   const repository = repositoryFolder(dataDir, conversationId)
   const objects = join(repository, 'objects')
   mkdirSync(join(objects, 'info'), { recursive: true })
-  mkdirSync(join(objects, 'pack'), { recursive: true })
-  mkdirSync(join(repository, 'refs', 'heads'), { recursive: true })
+  mkdirSync(join(repository, 'refs'), { recursive: true })
   const shared = relative(objects, join(storeFolder(dataDir), 'objects'))
   writeIfOther(join(objects, 'info', 'alternates'), `${shared}\n`)
-  writeIfOther(join(repository, 'config'), CONFIG)
-  for (const [name, oid] of Object.entries(wanted.heads)) {
-    writeIfOther(join(repository, 'refs', 'heads', name), `${oid}\n`)
-  }
-  for (const name of readdirSync(join(repository, 'refs', 'heads'))) {
-    if (!Object.hasOwn(wanted.heads, name)) rmSync(join(repository, 'refs', 'heads', name))
-  }
-  writeIfOther(join(repository, 'HEAD'), `ref: refs/heads/${wanted.current}\n`)
+  const lines = Object.entries(wanted.heads).map(([name, oid]) => `${oid} ${HEADS}${name}\n`)
+  // One file for all of them, as git's own clean-up leaves it. Git wants them sorted by name.
+  const sorted = lines.sort((a, b) => (a.slice(41) < b.slice(41) ? -1 : 1))
+  writeIfOther(join(repository, 'packed-refs'), [PACKED_REFS, ...sorted].join(''))
+  writeIfOther(join(repository, 'HEAD'), `ref: ${HEADS}${wanted.current}\n`)
 }
 
 /** What its branches say, or null when there is no repository yet. */
 export function readBranches(dataDir: string, conversationId: string): Branches | null {
   const repository = repositoryFolder(dataDir, conversationId)
   const head = readIfThere(join(repository, 'HEAD'))
-  if (head === null) return null
-  const folder = join(repository, 'refs', 'heads')
-  const names = existsSync(folder) ? readdirSync(folder).filter((name) => !name.endsWith('.lock')) : []
-  const heads = Object.fromEntries(names.map((name) => [name, readIfThere(join(folder, name))?.trim() ?? '']))
-  return { heads, current: head.trim().replace('ref: refs/heads/', '') }
+  const packed = readIfThere(join(repository, 'packed-refs'))
+  if (head === null || packed === null) return null
+  const heads = packed.split('\n').flatMap((line) => {
+    const [oid = '', name = ''] = line.split(' ')
+    return name.startsWith(HEADS) ? [[name.slice(HEADS.length), oid]] : []
+  })
+  return { heads: Object.fromEntries(heads), current: head.trim().replace(`ref: ${HEADS}`, '') }
 }
 
 export function conversationsOnDisk(dataDir: string): string[] {
