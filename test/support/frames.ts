@@ -7,14 +7,14 @@ export const TENANT = 'default'
 
 export async function newConversation(
   ledger: Ledger,
-  options: { tenant?: string; title?: string } = {},
+  options: { tenant?: string; title?: string; workspaceId?: string } = {},
 ): Promise<ConversationId> {
   const conversationId = newId('conv')
   await ledger.create({
     tenant: options.tenant ?? TENANT,
     conversationId,
     segmentId: newId('seg'),
-    workspaceId: null,
+    workspaceId: options.workspaceId ?? null,
     settings: {},
     frame: { kind: 'conversation.created', ...(options.title === undefined ? {} : { title: options.title }) },
   })

@@ -8,6 +8,7 @@ import type { BlobStore } from '../../src/core/blobs.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Ledger } from '../../src/core/ledger.ts'
 import type { Queue } from '../../src/core/queue.ts'
+import type { WorkStore } from '../../src/core/work-sessions.ts'
 import { createAgentStates } from '../../src/stores/agent-states.ts'
 import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
 import type { Engine } from '../../src/stores/engine.ts'
@@ -16,12 +17,14 @@ import { createLedger } from '../../src/stores/ledger.ts'
 import { openPostgres } from '../../src/stores/postgres/open.ts'
 import { createQueue } from '../../src/stores/queue.ts'
 import { openSqlite } from '../../src/stores/sqlite/open.ts'
+import { createWorkStore } from '../../src/stores/work-store.ts'
 
 /** A store of its own for one test, on a real engine. */
 export interface TestStore {
   ledger: Ledger
   queue: Queue
   states: AgentStates
+  work: WorkStore
   engine: Engine
   blobs: BlobStore
   folder: string
@@ -60,7 +63,8 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
     const ledger = createLedger({ engine: one, blobs, clock: systemClock, writes })
     ledgers.push(ledger)
     const queue = createQueue({ engine: one, clock: systemClock, writes })
-    return { ledger, queue, states: createAgentStates({ engine: one, writes }) }
+    const work = createWorkStore({ engine: one, clock: systemClock, writes })
+    return { ledger, queue, work, states: createAgentStates({ engine: one, writes }) }
   }
   return {
     ...onEngine(engine),
