@@ -64,6 +64,8 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   let state: { files: FolderTree; scan: Scan } | null = null
   let watching: FolderWatch | null = null
   let toolWritten = new Map<BytePath, ToolWritten>()
+  /** Written by tools while no rule left them out: should one do so from now on, they are captured all the same. */
+  const touched = new Set<BytePath>()
   let generation: string | null = null
   let record: string | null = null
   let lastTree: string | null = null
@@ -100,8 +102,8 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       rules,
       objects,
       maxFileBytes: options.maxFileBytes,
-      isToolWritten: (path) => toolWritten.has(path),
-      toolWritten: () => toolWritten.keys(),
+      isToolWritten: (path) => toolWritten.has(path) || touched.has(path),
+      toolWritten: () => [...toolWritten.keys(), ...touched],
       onFolder: (path) => watching?.add(path),
       onProgress: options.onProgress,
     })
@@ -154,7 +156,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       if (toolWritten.has(at)) return
       const { files, scan } = known()
       if (!files.root.rules) lookAtAll()
-      if (files.find(at) || !scan.isLeftOut(at)) return
+      if (files.find(at) || !scan.isLeftOut(at)) return void touched.add(at)
       const found = lstatSync(path(at), { throwIfNoEntry: false })
       if (found && found.size > MAX_KEPT_BYTES) {
         throw new TooLargeToKeep(`${shownPath(at)} is too large to be kept before it is overwritten`)

@@ -50,6 +50,8 @@ const PROGRESS_EVERY = 2000
 
 export function createScan(options: ScanOptions): Scan {
   const { root, own, tree, rules, objects, maxFileBytes } = options
+  /** Files with other names: who changes them by those is not seen here. */
+  const linked = new Set<BytePath>()
   let seen = 0
 
   const at = (path: BytePath) => onDisk(path === '' ? root : `${root}/${path}`)
@@ -183,6 +185,8 @@ export function createScan(options: ScanOptions): Scan {
         isRacy: stats.ctimeNs >= now - RACY_NS,
       }
       tree.setFile(folder, name, entry)
+      if (stats.nlink > 1n) linked.add(path)
+      else linked.delete(path)
       return 'captured'
     } catch (error) {
       if (error instanceof TooLarge) return 'size'
@@ -238,6 +242,7 @@ export function createScan(options: ScanOptions): Scan {
     if (name === '.gitignore' || !folder.rules) return false
     const found = lstatSync(at(path), { bigint: true, throwIfNoEntry: false })
     if (!found) {
+      linked.delete(path)
       tree.forget(folder, name)
       return true
     }
@@ -264,7 +269,7 @@ export function createScan(options: ScanOptions): Scan {
   }
 
   function partial(paths: Iterable<BytePath>): boolean {
-    for (const path of [...paths].sort()) {
+    for (const path of [...paths, ...linked].sort()) {
       const parts = path.split('/')
       let folder = tree.root
       for (const [depth, part] of parts.entries()) {

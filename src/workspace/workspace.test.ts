@@ -474,6 +474,16 @@ describe('a restore', () => {
     expect(read('dist/made.js')).toBe('made')
   })
 
+  it('[W3] a file that a tool wrote stays captured when a rule leaves it out from then on', async () => {
+    one = openTestWorkspace()
+    await one.checkpoint()
+    await one.workspace.beforeWrite('out/made.js')
+    write('out/made.js', 'made')
+    write('out/other.js', 'other')
+    write('.gitignore', 'out/\n')
+    expect(listed(await one.checkpoint())).toEqual(['out/made.js'])
+  })
+
   it('leaves hard links to what it replaces alone', async () => {
     one = openTestWorkspace()
     write('a', 'before')
