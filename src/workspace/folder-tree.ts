@@ -26,7 +26,8 @@ export interface Folder {
   rules: FolderRules | null
   /** Why the folder is left out, where we look into it all the same. */
   inside: LeftOut | null
-  ino: bigint
+  /** Tells it from another folder that comes in its place. */
+  identity: string
   /** The id of its tree object; null when it has to be made again. */
   tree: string | null
 }
@@ -223,7 +224,7 @@ function newFolder(name: BytePath, parent: Folder | null): Folder {
     leftOut: new Map(),
     rules: null,
     inside: null,
-    ino: 0n,
+    identity: '',
     tree: null,
   }
 }

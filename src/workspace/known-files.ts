@@ -16,7 +16,9 @@ export interface KnownFiles {
   storeNow(): Promise<StoredNow>
   /** The tree that was stored last, unless it is not known what has changed since. */
   lastTree(): string | null
-  beforeWrite(path: BytePath): void
+  /** A time in milliseconds, later than any before it: what came first must be known for sure. */
+  stamp(time: number): number
+  beforeWrite(path: BytePath): Promise<void>
   /** Looks at everything; answers what the watches should have told and did not. */
   verifyWatching(): Promise<BytePath[]>
   toolWritten(): ToolWritten[]
@@ -67,6 +69,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   /** Written by tools while no rule left them out: should one do so from now on, they are captured all the same. */
   const touched = new Set<BytePath>()
   let generation: string | null = null
+  let lastStamp = 0
   let record: string | null = null
   let lastTree: string | null = null
 
@@ -89,6 +92,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
     generation = now
     objects.reload()
     toolWritten = new Map(manifest.toolWritten().map((file) => [file.path, file]))
+    for (const { at } of toolWritten.values()) lastStamp = Math.max(lastStamp, at)
     const files = createFolderTree({ umask, onFolderGone: (path) => watching?.remove(path) })
     for (const { path, entry } of manifest.files()) {
       // A store that has lost objects must not be believed to have them.
@@ -108,6 +112,11 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       onProgress: options.onProgress,
     })
     state = { files, scan }
+  }
+
+  function stamp(time: number): number {
+    lastStamp = Math.max(time, lastStamp + 1)
+    return lastStamp
   }
 
   function known() {
@@ -139,6 +148,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
     forget,
     toolWritten: () => [...toolWritten.values()],
     lastTree: () => lastTree,
+    stamp,
     async storeNow() {
       await look()
       const { files } = known()
@@ -152,7 +162,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       lastTree = tree
       return { tree, record, changed: contents.size }
     },
-    beforeWrite(at) {
+    async beforeWrite(at) {
       if (toolWritten.has(at)) return
       const { files, scan } = known()
       if (!files.root.rules) lookAtAll()
@@ -167,8 +177,8 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
           ? Buffer.from(readlinkSync(path(at), 'latin1'), 'latin1')
           : null
       const before = found && bytes ? { oid: objects.put('blob', bytes), mode: found.mode } : null
-      objects.flush()
-      const file = { path: at, before, at: Date.now() }
+      await objects.flush()
+      const file = { path: at, before, at: stamp(Date.now()) }
       manifest.noteToolWritten(file)
       toolWritten.set(at, file)
       record = null
@@ -181,7 +191,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       scan.full()
       const { rows, contents } = files.takeChanges()
       manifest.save(rows)
-      objects.flush()
+      await objects.flush()
       lastTree = null
       const late = await watching.hints()
       // Overflown meanwhile, which shows: then everything is looked at the next time anyway.

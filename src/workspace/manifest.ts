@@ -7,8 +7,11 @@ import type { FileEntry } from './folder-tree.ts'
  * read. Losing it costs time, not data. Its write lock is also what keeps two processes on one workspace apart.
  */
 export interface Manifest {
-  /** Begins a transaction, waiting for other processes. */
-  lock(): void
+  /**
+   * Begins a transaction, waiting for other processes. Most of what is kept here can be found out again, should the machine
+   * fail; what tools overwrite can not, and is committed durably.
+   */
+  lock(how: 'quickly' | 'durably'): void
   commit(): void
   rollback(): void
   files(): Iterable<{ path: BytePath; entry: FileEntry }>
@@ -59,7 +62,6 @@ interface FileRow {
 export function openManifest(path: string): Manifest {
   const db = new Database(path, { timeout: BUSY_MS })
   db.pragma('journal_mode = WAL')
-  db.pragma('synchronous = FULL')
   db.exec(tables)
   const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
   const drop = db.prepare('delete from files where path = ?')
@@ -68,7 +70,10 @@ export function openManifest(path: string): Manifest {
   const rollback = db.prepare('rollback')
 
   return {
-    lock: () => void begin.run(),
+    lock(how) {
+      db.pragma(`synchronous = ${how === 'durably' ? 'FULL' : 'NORMAL'}`)
+      begin.run()
+    },
     commit: () => void commit.run(),
     rollback() {
       if (db.inTransaction) rollback.run()

@@ -7,7 +7,9 @@ export interface ObjectStore {
   /** Stores the object, unless it is there, and answers its id. Durable with the next `flush`. */
   put(type: ObjectType, body: Uint8Array): string
   has(oid: string): boolean
-  flush(): void
+  /** What was put lately, without asking git for it. */
+  recent(oid: string): { type: ObjectType; body: Buffer } | null
+  flush(): Promise<void>
   /** Forgets what was put since the last flush. */
   discard(): void
   /** Looks again at what packs there are. */
@@ -16,6 +18,8 @@ export interface ObjectStore {
 }
 
 const INDEX_HEAD = 8 + 1024
+const MAX_REMEMBERED = 64 * 1024
+const REMEMBERED_BYTES = 24 * 1024 * 1024
 
 export function createObjectStore(objects: string): ObjectStore {
   const folder = join(objects, 'pack')
@@ -23,8 +27,10 @@ export function createObjectStore(objects: string): ObjectStore {
   let indexes: Buffer[] = []
   let writer: PackWriter | null = null
   const unwritten = new Set<string>()
+  const recent = createRecent()
 
   function reload(): void {
+    recent.clear()
     indexes = indexNames(folder).map((name) => readFileSync(join(folder, name)))
   }
 
@@ -32,6 +38,7 @@ export function createObjectStore(objects: string): ObjectStore {
     const unwanted = writer
     writer = null
     unwritten.clear()
+    recent.clear()
     unwanted?.discard()
   }
 
@@ -44,21 +51,47 @@ export function createObjectStore(objects: string): ObjectStore {
     put(type, body) {
       const bytes = objectId(type, body)
       const oid = bytes.toString('hex')
+      if (body.length <= MAX_REMEMBERED) recent.set(oid, type, body)
       if (has(oid, bytes)) return oid
       writer ??= createPackWriter(folder)
       writer.add(type, bytes, body)
       unwritten.add(oid)
       return oid
     },
-    flush() {
+    async flush() {
       const finished = writer
       writer = null
       unwritten.clear()
-      if (finished) indexes.push(finished.finish().index)
+      if (finished) indexes.push((await finished.finish()).index)
     },
     discard,
     reload,
+    recent: (oid) => recent.get(oid),
     packCount: () => indexes.length,
+  }
+}
+
+/** The last objects, as many as there is room for: the next comparison and the next restore ask for them. */
+function createRecent() {
+  const known = new Map<string, { type: ObjectType; body: Buffer }>()
+  let bytes = 0
+  return {
+    get: (oid: string) => known.get(oid) ?? null,
+    clear(): void {
+      known.clear()
+      bytes = 0
+    },
+    set(oid: string, type: ObjectType, body: Uint8Array): void {
+      const before = known.get(oid)
+      known.delete(oid)
+      known.set(oid, before ?? { type, body: Buffer.from(body) })
+      if (!before) bytes += body.length
+      for (const [oldest, { body: dropped }] of known) {
+        if (bytes <= REMEMBERED_BYTES) return
+        known.delete(oldest)
+        bytes -= dropped.length
+      }
+    },
   }
 }
 

@@ -50,7 +50,7 @@ export async function planRestore({ git, now, target, paths, toolWritten }: Plan
   ])
   const isWanted = wantedBy(paths)
   const later = new Map(
-    toolWritten.filter((file) => file.at >= target.time).map((file) => [file.path, file.before]),
+    toolWritten.filter((file) => file.at > target.time).map((file) => [file.path, file.before]),
   )
   const isLeftOut = leftOutBy(then)
   const actions: Action[] = []

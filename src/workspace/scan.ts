@@ -124,9 +124,15 @@ export function createScan(options: ScanOptions): Scan {
 
   /** False when the folder can not be read. One that has gone meanwhile is empty. */
   function tryWalk(parent: Folder, name: BytePath, inside: LeftOut | null): boolean {
-    const folder = parent.folders.get(name) ?? tree.addFolder(parent, name)
+    let folder = parent.folders.get(name) ?? tree.addFolder(parent, name)
     try {
-      folder.ino = lstatSync(at(folder.path), { bigint: true }).ino
+      const identity = identityOf(lstatSync(at(folder.path), { bigint: true }))
+      if (folder.identity !== '' && folder.identity !== identity) {
+        // Another folder under the same name: whatever watches the first one must not be taken for watching this.
+        tree.removeFolder(folder)
+        folder = tree.addFolder(parent, name)
+      }
+      folder.identity = identity
       walk(folder, parent.rules, inside)
       return true
     } catch (error) {
@@ -251,7 +257,7 @@ export function createScan(options: ScanOptions): Scan {
     if (isFolder) {
       const known = folder.folders.get(name)
       // The same folder as before: what is in it tells of itself.
-      if (known && known.ino === found.ino && !why) return true
+      if (known && known.identity === identityOf(found) && !why) return true
       tree.forget(folder, name)
       if (why && !isLookedInto(path, why)) tree.leaveOut(folder, `${name}/`, why)
       else if (!tryWalk(folder, name, why)) tree.leaveOut(folder, `${name}/`, 'unreadable')
@@ -333,13 +339,18 @@ export function createScan(options: ScanOptions): Scan {
   return {
     full() {
       seen = 0
-      tree.root.ino = lstatSync(at(''), { bigint: true }).ino
+      tree.root.identity = identityOf(lstatSync(at(''), { bigint: true }))
       walk(tree.root, null, null)
       toolFiles()
     },
     partial,
     isLeftOut,
   }
+}
+
+/** An inode is used again, often at once; when it was born is not. */
+function identityOf({ ino, birthtimeNs }: BigIntStats): string {
+  return `${ino}:${birthtimeNs}`
 }
 
 /** Others are there only for what tools wrote in them. */

@@ -4,11 +4,11 @@ import { createAside } from './aside.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
-import { createGit } from './git.ts'
+import { createGit, type Git } from './git.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { openManifest } from './manifest.ts'
-import { clearLeftovers, createObjectStore } from './object-store.ts'
+import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
 import { prepareStore } from './repository.ts'
 import { restore } from './restore.ts'
@@ -111,7 +111,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
   const rescued = join(dataDir, 'rescued')
   const manifest = openManifest(join(dataDir, 'manifest.db'))
   const objects = createObjectStore(join(store, 'objects'))
-  const git = createGit({ store, path: options.path })
+  const git = withRecent(createGit({ store, path: options.path }), objects)
   const own = ownFolder(realpathSync(options.root), dataDir)
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
   let turn: Promise<unknown> = Promise.resolve()
@@ -123,9 +123,9 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
   }
 
   /** The manifest's lock keeps other processes out; what fails leaves nothing half-known (W7). */
-  function locked<T>(work: () => Promise<T>): Promise<T> {
+  function locked<T>(work: () => Promise<T>, how: 'quickly' | 'durably' = 'quickly'): Promise<T> {
     return inTurn(async () => {
-      manifest.lock()
+      manifest.lock(how)
       try {
         known.load()
         const result = await work()
@@ -149,7 +149,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
 
   async function storeNow() {
     const now = await known.storeNow()
-    objects.flush()
+    await objects.flush()
     return now
   }
 
@@ -183,10 +183,11 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
       locked(async () => {
         // A store that was deleted, or left on another machine, must not keep anybody from working on.
         const parents = wanted.filter(isStored)
+        const stamped = known.stamp(time)
         const before = known.lastTree()
         const now = await known.storeNow()
-        const id = objects.put('commit', commitBody({ ...now, parents, label, time }))
-        objects.flush()
+        const id = objects.put('commit', commitBody({ ...now, parents, label, time: stamped }))
+        await objects.flush()
         const { files, leftOut } = known.counts()
         return { id, files, changed: await countChanged(parents[0], before, now), excluded: leftOut }
       }),
@@ -194,7 +195,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
       locked(async () => {
         const { tree, record } = await readCommit(git, of)
         const id = objects.put('commit', commitBody({ tree, record, parents, label, time }))
-        objects.flush()
+        await objects.flush()
         return id
       }),
     preview: (command) =>
@@ -235,7 +236,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
       inTurn(async () =>
         Number((await git.run(store, ['rev-list', '--count', `${base}..${tip}`])).toString()),
       ),
-    beforeWrite: (path) => locked(async () => known.beforeWrite(fromShown(path))),
+    beforeWrite: (path) => locked(() => known.beforeWrite(fromShown(path)), 'durably'),
     verifyWatching: () => locked(async () => (await known.verifyWatching()).map(shownPath)),
     tidy: () =>
       locked(async () => {
@@ -266,6 +267,11 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
         manifest.close()
       }),
   }
+}
+
+/** What we have just written ourselves need not be asked for. */
+function withRecent(git: Git, objects: ObjectStore): Git {
+  return { ...git, read: async (oid) => objects.recent(oid) ?? (await git.read(oid)) }
 }
 
 /** Our folder as seen from the root, when it lies in it. */

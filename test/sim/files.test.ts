@@ -235,9 +235,11 @@ class Round {
     const at = Date.now()
     await this.workspace.beforeWrite(path)
     if (!this.toolWritten.has(key)) this.toolWritten.set(key, { at, before })
+    await nextMillisecond()
   }
 
   async checkpoint(): Promise<Saved> {
+    await nextMillisecond()
     const time = Date.now()
     const { id } = await this.workspace.checkpoint({ label: 'a checkpoint', parents: this.last, time })
     this.last = [id]
@@ -248,8 +250,7 @@ class Round {
     const saved = { id, time, files: this.files(), captured }
     this.saved.push(saved)
     this.checkCaptured(saved)
-    // Times are compared in milliseconds.
-    while (Date.now() <= time) await new Promise((resolve) => setTimeout(resolve, 1))
+    await nextMillisecond()
     return saved
   }
 
@@ -259,10 +260,9 @@ class Round {
     for (const [path, found] of files) {
       if (path.endsWith('/') || captured.has(path)) continue
       const isLarge = !found.startsWith('link ') && found.length > LIMIT
-      const isHidden = path.split('/').some((part) => part.startsWith('.') || part === 'node_modules')
       const mayBeIgnored = rule !== ''
       expect(
-        isLarge || isHidden || mayBeIgnored || !this.isReadable(path),
+        isLarge || isHidden(path) || mayBeIgnored || !this.isReadable(path),
         `${path} is missing from ${id}`,
       ).toBe(true)
     }
@@ -297,8 +297,8 @@ class Round {
     }
     // What a tool overwrote that no checkpoint had is back, too.
     for (const [path, { before }] of this.toolWritten) {
-      if (!this.isToolsAfter(path, target) || target.captured.has(path) || before === null) continue
-      if (!skipped.has(path) && !target.files.get(path)?.startsWith('link'))
+      if (!this.isToolsAfter(path, target) || before === null || skipped.has(path)) continue
+      if (isHidden(path) && !target.captured.has(path))
         expect(after.get(path), `overwritten ${path}`).toBe(before)
     }
     // What came later is gone, and nothing else is.
@@ -341,6 +341,17 @@ class Round {
   }
 }
 
+/** Left out whatever ignore files say. */
+function isHidden(path: string): boolean {
+  return path.split('/').some((part) => part.startsWith('.') || part === 'node_modules')
+}
+
+/** What came first is told by times in milliseconds here. */
+async function nextMillisecond(): Promise<void> {
+  const now = Date.now()
+  while (Date.now() <= now + 1) await new Promise((resolve) => setTimeout(resolve, 1))
+}
+
 function asBytes(shown: string): string {
   return shown.startsWith('"')
     ? shown
@@ -365,7 +376,12 @@ for (const isWatched of [false, true]) {
           await round.close()
         }
       }),
-      { numRuns: rounds(8, 250) },
+      {
+        numRuns: rounds(8, 250),
+        interruptAfterTimeLimit: 3_000_000,
+        markInterruptAsFailure: true,
+        endOnFailure: process.env.WAYMARK_SOAK !== undefined,
+      },
     )
   })
 }
