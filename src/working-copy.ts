@@ -24,7 +24,7 @@ export interface WorkingCopy {
   sessions: WorkSessions
   beforeWrite(path: string): Promise<void>
   /** Drops what deleted conversations leave; by itself it happens every hour. */
-  dropDeleted(): Promise<void>
+  dropDeleted(graceMs?: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -64,8 +64,8 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   }
 
   const recover = () => attempt('what was left unfinished could not be finished', () => sessions.recover())
-  const drop = () =>
-    attempt('what deleted conversations leave could not be dropped', () => dropDeleted(repositories))
+  const drop = (graceMs?: number) =>
+    attempt('what deleted conversations leave could not be dropped', () => dropDeleted(repositories, graceMs))
   const started = recover().then(() =>
     attempt('the repositories could not be brought up to date', () => followLedger(repositories)),
   )

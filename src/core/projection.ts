@@ -80,6 +80,8 @@ export interface CheckpointRow {
   files: number
   changed: number
   excluded: number
+  /** Counts a conversation's checkpoints: which came last is not told by clocks. */
+  number: number
   created_at: string
 }
 
@@ -179,6 +181,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
       files: Number(fields.files),
       changed: Number(fields.changed),
       excluded: Number(fields.excluded),
+      number: Number(fields.number ?? 0),
     })
   },
   'session.approved': (rows, place, fields) => {

@@ -29,8 +29,7 @@ export type SessionStatus = 'active' | 'merged' | 'abandoned'
 export interface WorkRows {
   workspaceId: string | null
   /** The last checkpoint on each branch. */
-  tips: { workSession: string; checkpointId: string; count: number; firstAt: string }[]
-  /** In the order in which they happened. */
+  tips: { workSession: string; checkpointId: string; count: number; number: number; firstAt: string }[]
   closings: {
     workSession: string
     status: Exclude<SessionStatus, 'active'>
@@ -56,6 +55,8 @@ export interface WorkSession {
 export interface WorkState {
   workspaceId: string | null
   hasBegun: boolean
+  /** Of the last checkpoint. */
+  lastNumber: number
   /** The active session, and its last checkpoint. */
   session: string
   tip: string | null
@@ -70,7 +71,9 @@ export interface WorkState {
 const FIRST = 'session_1'
 
 export function workStateOf(rows: WorkRows): WorkState {
-  const { closings, inherited } = rows
+  const { inherited } = rows
+  // By their numbers: clocks go back, and two machines' differ.
+  const closings = rows.closings.toSorted((a, b) => numberOf(a.workSession) - numberOf(b.workSession))
   const tips = new Map(rows.tips.map((tip) => [tip.workSession, tip]))
   const main = tips.get(MAIN)?.checkpointId ?? inherited.main
   const names = [FIRST, ...closings.map((closing) => closing.nextSession)]
@@ -95,6 +98,7 @@ export function workStateOf(rows: WorkRows): WorkState {
   return {
     workspaceId: rows.workspaceId,
     hasBegun: rows.tips.length > 0,
+    lastNumber: Math.max(0, ...rows.tips.map((tip) => tip.number)),
     session,
     tip: heads[session] ?? null,
     main,
@@ -105,7 +109,11 @@ export function workStateOf(rows: WorkRows): WorkState {
 }
 
 export function nextSession(session: string): string {
-  return `session_${Number(session.replace('session_', '')) + 1}`
+  return `session_${numberOf(session) + 1}`
+}
+
+function numberOf(session: string): number {
+  return Number(session.replace('session_', ''))
 }
 
 const LABEL_CHARACTERS = 50
@@ -119,7 +127,7 @@ export const labels = {
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
-  approved: (message: string) => `Approved: ${message}`,
+  approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
 
 /** A restore, reset or approval that is under way in a workspace: no run begins there until it has ended (W8). */
@@ -133,7 +141,7 @@ export interface WorkChange {
   target: string | null
   paths: string[] | null
   /** What was there, as a checkpoint: set before the first file is touched. */
-  safety: { id: string; files: number; changed: number; excluded: number } | null
+  safety: FrameDraft<'workspace.checkpoint'> | null
   idempotency: Idempotency | null
 }
 

@@ -182,6 +182,7 @@ export const kindShapes = {
     files: count,
     changed: count,
     excluded: count,
+    number: count.optional(),
   },
   'file.edit': {
     path: z.string(),

@@ -24,6 +24,7 @@ export function describeWork(name: string, open: OpenStore): void {
     })
 
     const commit = () => createHash('sha1').update(String(++count)).digest('hex')
+    let number = 0
     const checkpoint = (
       workSession: string,
       checkpointId = commit(),
@@ -35,6 +36,7 @@ export function describeWork(name: string, open: OpenStore): void {
       files: 3,
       changed: 1,
       excluded: 2,
+      number: ++number,
     })
     const approved = (session: number, approvedCommit: string): FrameDraft<'session.approved'> => ({
       kind: 'session.approved',
@@ -235,7 +237,7 @@ export function describeWork(name: string, open: OpenStore): void {
     it('[W5] a change is let go of in the transaction that stores its frames, once', async () => {
       const one = change({ idempotency: { key: newId('tok'), fingerprint: 'x' } })
       await store.work.begin(workspaceId, one)
-      one.safety = { id: commit(), files: 1, changed: 1, excluded: 0 }
+      one.safety = checkpoint('session_1')
       await store.work.note(workspaceId, one)
       expect(await store.work.pending(workspaceId)).toEqual(one)
       const done = { frames: [checkpoint('session_1')], answer: { it: 'is done' } }

@@ -5,6 +5,7 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   renameSync,
@@ -53,6 +54,18 @@ export function createAside(options: { folder: string; rescued: string }): Aside
     return [own(path), beside(folder, path)].find((place) => lookAt(place) !== null) ?? null
   }
 
+  function rescue(place: string | Buffer, name: string): void {
+    mkdirSync(options.rescued, { recursive: true })
+    const kept = join(options.rescued, `${Date.now()}-${name}`)
+    try {
+      renameSync(place, kept)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+      copyFileSync(place, kept)
+      unlinkSync(place)
+    }
+  }
+
   function drop(folder: OpenFolder, path: BytePath): void {
     const place = placeOf(folder, path)
     if (place !== null) unlinkSync(place)
@@ -81,9 +94,7 @@ export function createAside(options: { folder: string; rescued: string }): Aside
       } catch {
         // Something else is there, or there are no hard links here.
         if (lookAt(folder.at(name)) === null) return renameSync(place, folder.at(name))
-        mkdirSync(options.rescued, { recursive: true })
-        const kept = join(options.rescued, `${Date.now()}-${id(path)}`)
-        copyFileSync(place, kept)
+        return rescue(place, `taken-${id(path)}`)
       }
       unlinkSync(place)
     },
@@ -105,7 +116,13 @@ export function createAside(options: { folder: string; rescued: string }): Aside
       rmSync(fresh(path), { force: true })
     },
     putLink: (folder, name, target) => symlinkSync(target, folder.at(name)),
-    clear: () => rmSync(options.folder, { recursive: true, force: true }),
+    clear() {
+      for (const name of readdirSync(options.folder)) {
+        // Taken, and neither put back nor found to be saved: somebody will want it.
+        if (name.startsWith('taken-')) rescue(join(options.folder, name), name)
+      }
+      rmSync(options.folder, { recursive: true, force: true })
+    },
   }
 }
 

@@ -46,14 +46,17 @@ export async function diffFiles(
 ): Promise<FileDiff[]> {
   const listed = await differencesOf(git, store, from, to, path)
   const patch = (await diffTree(git, store, ['-p', from, to], path)).toString()
-  const sections = patch.split(/^(?=diff --git )/m).filter((section) => section !== '')
+  const sections = patch.split(/(?<=^|\n)(?=diff --git )/).filter((section) => section !== '')
+  const expected = listed.reduce((sum, { raw }) => sum + (raw.letter === 'T' ? 2 : 1), 0)
+  // Better none than one under another's name.
+  if (sections.length !== expected) sections.length = 0
   let next = 0
   let room = MAX_DIFF_CHARACTERS
   const diffs = listed.map(({ difference, raw }): FileDiff => {
     // A file that has become a link, or the other way about, is shown as one deleted and one added.
     const text = sections.slice(next, next + (raw.letter === 'T' ? 2 : 1)).join('')
     next += raw.letter === 'T' ? 2 : 1
-    const isShown = !difference.is_binary && !difference.is_too_large && text.length <= room
+    const isShown = !difference.is_binary && !difference.is_too_large && text !== '' && text.length <= room
     if (isShown) room -= text.length
     return { ...difference, diff: isShown ? text : null }
   })

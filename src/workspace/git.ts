@@ -87,22 +87,35 @@ function createReader(child: ChildProcessWithoutNullStreams): Reader {
     for (const waiter of waiting.splice(0)) waiter.reject(ended)
   }
 
+  /** The head of the answer that is coming in, once its line is there. */
+  let head: { type: string; size: number; from: number } | null = null
+
   function take(): void {
     while (waiting.length > 0 && have > 0) {
-      if (pieces.length > 1) pieces = [Buffer.concat(pieces)]
-      const all = pieces[0] ?? Buffer.alloc(0)
-      const line = all.indexOf(10)
-      if (line < 0) return
-      const [, type = '', length] = all.toString('latin1', 0, line).split(' ')
-      const size = length === undefined ? -1 : Number(length)
-      // "missing" has no length; a found object is followed by its bytes and a line feed.
-      const next = size < 0 ? line + 1 : line + 1 + size + 1
-      if (all.length < next) return
+      if (!head) {
+        // Joined only where a head is looked for: a large object comes in many pieces.
+        const all = joinPieces()
+        const line = all.indexOf(10)
+        if (line < 0) return
+        const [, type = '', length] = all.toString('latin1', 0, line).split(' ')
+        // "missing" has no length; a found object is followed by its bytes and a line feed.
+        head = { type, size: length === undefined ? -1 : Number(length), from: line + 1 }
+      }
+      const { type, size, from } = head
+      const next = size < 0 ? from : from + size + 1
+      if (have < next) return
+      const all = joinPieces()
+      const body = size < 0 ? null : Buffer.from(all.subarray(from, from + size))
       pieces = [all.subarray(next)]
       have = all.length - next
-      const body = size < 0 ? null : Buffer.from(all.subarray(line + 1, line + 1 + size))
+      head = null
       waiting.shift()?.resolve(body ? { type, body } : null)
     }
+  }
+
+  function joinPieces(): Buffer {
+    if (pieces.length !== 1) pieces = [Buffer.concat(pieces)]
+    return pieces[0] ?? Buffer.alloc(0)
   }
 
   child.stdout.on('data', (bytes: Buffer) => {

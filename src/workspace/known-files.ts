@@ -6,7 +6,7 @@ import { createIgnoreRules } from './ignore-rules.ts'
 import type { Manifest, ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { storeRecord } from './record.ts'
-import { createScan, type Scan } from './scan.ts'
+import { createScan, MAX_KEPT_BYTES, type Scan } from './scan.ts'
 import { storeTree } from './trees.ts'
 import { createFolderWatch, type FolderWatch } from './watch.ts'
 
@@ -58,7 +58,6 @@ export interface KnownFilesOptions {
 export class TooLargeToKeep extends Error {}
 
 const WATCHED_FROM = 2000
-const MAX_KEPT_BYTES = 256 * 1024 * 1024
 
 export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   const { root, manifest, objects, umask } = options
@@ -66,8 +65,6 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   let state: { files: FolderTree; scan: Scan } | null = null
   let watching: FolderWatch | null = null
   let toolWritten = new Map<BytePath, ToolWritten>()
-  /** Written by tools while no rule left them out: should one do so from now on, they are captured all the same. */
-  const touched = new Set<BytePath>()
   let generation: string | null = null
   let lastStamp = 0
   let record: string | null = null
@@ -87,12 +84,14 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
 
   function load(): void {
     const now = manifest.note('generation')
-    if (state && now === generation) return
+    // Another process may have noted what its tools wrote, or joined packs.
+    if (manifest.hasChangedElsewhere()) readToolWritten()
+    // Packs that have gone, by whomever: what was stored may not be any more.
+    const isWhole = objects.refresh()
+    if (state && now === generation && isWhole) return
     forget()
     generation = now
-    objects.reload()
-    toolWritten = new Map(manifest.toolWritten().map((file) => [file.path, file]))
-    for (const { at } of toolWritten.values()) lastStamp = Math.max(lastStamp, at)
+    readToolWritten()
     const files = createFolderTree({ umask, onFolderGone: (path) => watching?.remove(path) })
     for (const { path, entry } of manifest.files()) {
       // A store that has lost objects must not be believed to have them.
@@ -106,12 +105,32 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       rules,
       objects,
       maxFileBytes: options.maxFileBytes,
-      isToolWritten: (path) => toolWritten.has(path) || touched.has(path),
-      toolWritten: () => [...toolWritten.keys(), ...touched],
+      isToolWritten: (path) => toolWritten.has(path),
+      toolWritten: () => toolWritten.keys(),
       onFolder: (path) => watching?.add(path),
       onProgress: options.onProgress,
     })
     state = { files, scan }
+  }
+
+  function readToolWritten(): void {
+    toolWritten = new Map(manifest.toolWritten().map((file) => [file.path, file]))
+    for (const { at } of toolWritten.values()) lastStamp = Math.max(lastStamp, at)
+    record = null
+  }
+
+  /** What is there, stored, if it is something that can be. */
+  function keepBefore(at: BytePath): ToolWritten['before'] {
+    const found = lstatSync(path(at), { throwIfNoEntry: false })
+    if (found && found.size > MAX_KEPT_BYTES) {
+      throw new TooLargeToKeep(`${shownPath(at)} is too large to be kept before it is overwritten`)
+    }
+    const bytes = found?.isFile()
+      ? readFileSync(path(at))
+      : found?.isSymbolicLink()
+        ? Buffer.from(readlinkSync(path(at), 'latin1'), 'latin1')
+        : null
+    return found && bytes ? { oid: objects.put('blob', bytes), mode: found.mode } : null
   }
 
   function stamp(time: number): number {
@@ -166,19 +185,10 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       if (toolWritten.has(at)) return
       const { files, scan } = known()
       if (!files.root.rules) lookAtAll()
-      if (files.find(at) || !scan.isLeftOut(at)) return void touched.add(at)
-      const found = lstatSync(path(at), { throwIfNoEntry: false })
-      if (found && found.size > MAX_KEPT_BYTES) {
-        throw new TooLargeToKeep(`${shownPath(at)} is too large to be kept before it is overwritten`)
-      }
-      const bytes = found?.isFile()
-        ? readFileSync(path(at))
-        : found?.isSymbolicLink()
-          ? Buffer.from(readlinkSync(path(at), 'latin1'), 'latin1')
-          : null
-      const before = found && bytes ? { oid: objects.put('blob', bytes), mode: found.mode } : null
+      const wasLeftOut = !files.find(at) && scan.isLeftOut(at)
+      const before = wasLeftOut ? keepBefore(at) : null
       await objects.flush()
-      const file = { path: at, before, at: stamp(Date.now()) }
+      const file = { path: at, wasLeftOut, before, at: stamp(Date.now()) }
       manifest.noteToolWritten(file)
       toolWritten.set(at, file)
       record = null

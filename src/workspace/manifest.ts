@@ -1,3 +1,4 @@
+import { existsSync, renameSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import type { BytePath } from './byte-path.ts'
 import type { FileEntry } from './folder-tree.ts'
@@ -17,9 +18,16 @@ export interface Manifest {
   files(): Iterable<{ path: BytePath; entry: FileEntry }>
   save(rows: ReadonlyMap<BytePath, FileEntry | null>): void
   clear(): void
-  /** Files that the agent's tools wrote although the rules leave them out (W3). */
+  /** Files that the agent's tools wrote: captured whatever the rules say (W3). */
   toolWritten(): ToolWritten[]
   noteToolWritten(file: ToolWritten): void
+  /** A checkpoint whose frame may not be stored yet. */
+  noteCommit(id: string, at: number): void
+  commitsSince(at: number): string[]
+  /** Whether another process has written since this was last asked. */
+  hasChangedElsewhere(): boolean
+  /** Made just now: what it should know has to be found out again. */
+  isNew: boolean
   note(name: NoteName): string | null
   setNote(name: NoteName, value: string | null): void
   close(): void
@@ -27,7 +35,9 @@ export interface Manifest {
 
 export interface ToolWritten {
   path: BytePath
-  /** What was there before a tool first wrote it; null when nothing was. */
+  /** Whether the rules left it out when a tool first wrote it, so that no checkpoint had it. */
+  wasLeftOut: boolean
+  /** What was there then; null when nothing was. */
   before: { oid: string; mode: number } | null
   /** Milliseconds. */
   at: number
@@ -43,8 +53,10 @@ const tables = `
     object_id text not null, is_racy integer
   ) without rowid;
   create table if not exists tool_written (
-    path text primary key, before_object_id text, before_mode integer, at integer not null
+    path text primary key, was_left_out integer not null, before_object_id text, before_mode integer,
+    at integer not null
   ) without rowid;
+  create table if not exists commits (id text primary key, at integer not null) without rowid;
   create table if not exists notes (name text primary key, value text not null) without rowid;
 `
 
@@ -60,9 +72,9 @@ interface FileRow {
 }
 
 export function openManifest(path: string): Manifest {
-  const db = new Database(path, { timeout: BUSY_MS })
-  db.pragma('journal_mode = WAL')
-  db.exec(tables)
+  const isNew = !existsSync(path)
+  const db = openDatabase(path)
+  let version = db.pragma('data_version', { simple: true })
   const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
   const drop = db.prepare('delete from files where path = ?')
   const begin = db.prepare('begin immediate')
@@ -70,6 +82,17 @@ export function openManifest(path: string): Manifest {
   const rollback = db.prepare('rollback')
 
   return {
+    isNew,
+    hasChangedElsewhere() {
+      const before = version
+      version = db.pragma('data_version', { simple: true })
+      return version !== before
+    },
+    noteCommit: (id, at) => void db.prepare('insert or ignore into commits values (?, ?)').run(id, at),
+    commitsSince(at) {
+      db.prepare('delete from commits where at < ?').run(at)
+      return (db.prepare('select id from commits').all() as { id: string }[]).map((row) => row.id)
+    },
     lock(how) {
       db.pragma(`synchronous = ${how === 'durably' ? 'FULL' : 'NORMAL'}`)
       begin.run()
@@ -96,19 +119,22 @@ export function openManifest(path: string): Manifest {
     toolWritten() {
       const rows = db.prepare('select * from tool_written').all() as {
         path: string
+        was_left_out: number
         before_object_id: string | null
         before_mode: number | null
         at: number
       }[]
-      return rows.map(({ path, before_object_id: oid, before_mode: mode, at }) => ({
+      return rows.map(({ path, was_left_out, before_object_id: oid, before_mode: mode, at }) => ({
         path,
+        wasLeftOut: was_left_out === 1,
         before: oid === null || mode === null ? null : { oid, mode },
         at,
       }))
     },
-    noteToolWritten({ path, before, at }) {
-      db.prepare('insert or ignore into tool_written values (?, ?, ?, ?)').run(
+    noteToolWritten({ path, wasLeftOut, before, at }) {
+      db.prepare('insert or ignore into tool_written values (?, ?, ?, ?, ?)').run(
         path,
+        wasLeftOut ? 1 : 0,
         before?.oid ?? null,
         before?.mode ?? null,
         at,
@@ -125,6 +151,24 @@ export function openManifest(path: string): Manifest {
       else db.prepare('insert or replace into notes values (?, ?)').run(name, value)
     },
     close: () => void db.close(),
+  }
+}
+
+/** One that is damaged is put aside: it can be made again. */
+function openDatabase(path: string): Database.Database {
+  const open = () => {
+    const db = new Database(path, { timeout: BUSY_MS })
+    db.pragma('journal_mode = WAL')
+    db.exec(tables)
+    return db
+  }
+  try {
+    return open()
+  } catch (error) {
+    const { code } = error as { code?: string }
+    if (code !== 'SQLITE_NOTADB' && code !== 'SQLITE_CORRUPT') throw error
+    renameSync(path, `${path}.damaged-${Date.now()}`)
+    return open()
   }
 }
 

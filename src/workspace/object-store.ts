@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createPackWriter, type ObjectType, objectId, type PackWriter } from './pack.ts'
 
@@ -12,7 +12,8 @@ export interface ObjectStore {
   flush(): Promise<void>
   /** Forgets what was put since the last flush. */
   discard(): void
-  /** Looks again at what packs there are. */
+  /** Looks again at what packs there are, if there may be others; false when some have gone. */
+  refresh(): boolean
   reload(): void
   packCount(): number
 }
@@ -24,14 +25,25 @@ const REMEMBERED_BYTES = 24 * 1024 * 1024
 export function createObjectStore(objects: string): ObjectStore {
   const folder = join(objects, 'pack')
   mkdirSync(folder, { recursive: true })
-  let indexes: Buffer[] = []
+  let indexes = new Map<string, Buffer>()
+  let lookedAt = ''
   let writer: PackWriter | null = null
   const unwritten = new Set<string>()
   const recent = createRecent()
 
   function reload(): void {
     recent.clear()
-    indexes = indexNames(folder).map((name) => readFileSync(join(folder, name)))
+    lookedAt = stateOf(folder)
+    indexes = new Map(
+      indexNames(folder).map((name) => [name, indexes.get(name) ?? readFileSync(join(folder, name))]),
+    )
+  }
+
+  function refresh(): boolean {
+    if (stateOf(folder) === lookedAt) return true
+    const before = [...indexes.keys()]
+    reload()
+    return before.every((name) => indexes.has(name))
   }
 
   function discard(): void {
@@ -43,7 +55,7 @@ export function createObjectStore(objects: string): ObjectStore {
   }
 
   const has = (oid: string, bytes: Buffer) =>
-    unwritten.has(oid) || indexes.some((index) => isInIndex(index, bytes))
+    unwritten.has(oid) || [...indexes.values()].some((index) => isInIndex(index, bytes))
 
   reload()
   return {
@@ -62,12 +74,16 @@ export function createObjectStore(objects: string): ObjectStore {
       const finished = writer
       writer = null
       unwritten.clear()
-      if (finished) indexes.push((await finished.finish()).index)
+      if (!finished) return
+      const { name, index } = await finished.finish()
+      indexes.set(`${name}.idx`, index)
+      lookedAt = stateOf(folder)
     },
     discard,
     reload,
+    refresh,
     recent: (oid) => recent.get(oid),
-    packCount: () => indexes.length,
+    packCount: () => indexes.size,
   }
 }
 
@@ -93,6 +109,12 @@ function createRecent() {
       }
     },
   }
+}
+
+/** Changes whenever a pack comes or goes. */
+function stateOf(folder: string): string {
+  const { mtimeNs, ino } = statSync(folder, { bigint: true })
+  return `${ino}:${mtimeNs}`
 }
 
 export function indexNames(folder: string): string[] {

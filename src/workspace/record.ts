@@ -35,6 +35,7 @@ export function storeRecord(
   umask: number,
 ): string {
   const leftOut: [string, LeftOut][] = []
+  const leftOutOnes = toolWritten.filter((file) => file.wasLeftOut)
   const empty: string[] = []
   for (const folder of foldersOf(files.root)) {
     const prefix = folder.path === '' ? '' : `${folder.path}/`
@@ -50,7 +51,7 @@ export function storeRecord(
       .map(([path, mode]): [string, string] => [shownPath(path), mode.toString(8)])
       .sort(byPath),
     umask: umask.toString(8),
-    tool_written: toolWritten.map(({ path, before, at }) => ({
+    tool_written: leftOutOnes.map(({ path, before, at }) => ({
       path: shownPath(path),
       at,
       ...(before ? { before: { object_id: before.oid, mode: before.mode.toString(8) } } : {}),
@@ -77,6 +78,7 @@ export async function readRecord(git: Git, oid: string): Promise<CheckpointRecor
     umask: Number.parseInt(stored.umask, 8),
     toolWritten: stored.tool_written.map(({ path, at, before }) => ({
       path: fromShown(path),
+      wasLeftOut: true,
       at,
       before: before ? { oid: before.object_id, mode: Number.parseInt(before.mode, 8) } : null,
     })),

@@ -13,6 +13,9 @@ export interface RepositoriesDependencies {
   dataDir: string
 }
 
+/** A checkpoint's frame is stored within this time, or the message that it was made for is not. */
+const GRACE_MS = 10 * 60 * 1000
+
 /** Makes every repository say what the ledger says; answers how many did not. */
 export async function followLedger({
   store,
@@ -34,15 +37,22 @@ export async function followLedger({
 }
 
 /** Drops the repositories of deleted conversations, and the objects that nobody reaches any more. */
-export async function dropDeleted(deps: RepositoriesDependencies): Promise<Collected | null> {
-  const { store, workspace, dataDir } = deps
+export async function dropDeleted(
+  deps: RepositoriesDependencies,
+  graceMs: number = GRACE_MS,
+): Promise<Collected | null> {
+  const { store, workspace, workspaceId, dataDir } = deps
   const onDisk = conversationsOnDisk(dataDir)
   const deleted = new Set(await store.deletedAmong(onDisk))
   if (deleted.size === 0) return null
   // Conversations that this database does not know may be another's: what they have stays.
   const others = onDisk.filter((id) => !deleted.has(id))
   const heads = others.flatMap((id) => Object.values(readBranches(dataDir, id)?.heads ?? {}))
-  const collected = await workspace.collect([...(await store.reachable()), ...heads])
+  // Before anything is read: what is made from now on is kept in any case.
+  const since = Date.now() - graceMs
+  const pending = await store.pending(workspaceId)
+  const held = [pending?.target ?? [], pending?.safety?.checkpoint_id ?? []].flat()
+  const collected = await workspace.collect([...(await store.reachable()), ...heads, ...held], since)
   for (const id of deleted) rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
   return collected
 }

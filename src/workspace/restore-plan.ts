@@ -1,10 +1,9 @@
 import type { BytePath } from './byte-path.ts'
-import type { Commit } from './commit.ts'
-import { gitMode, usualPermissions } from './folder-tree.ts'
+import { usualPermissions } from './folder-tree.ts'
 import type { Git } from './git.ts'
-import type { ToolWritten } from './manifest.ts'
 import { type CheckpointRecord, readRecord } from './record.ts'
-import { compareTrees, readTree, type TreeEntry } from './trees.ts'
+import type { TreeThen } from './tree-then.ts'
+import { compareTrees, entryIn, type TreeEntry } from './trees.ts'
 
 /** What a restore will do, decided before anything is touched (W4). */
 export interface RestorePlan {
@@ -33,54 +32,44 @@ export interface Skipped {
 export interface PlanInput {
   git: Git
   /** What is there now. */
-  now: Pick<Commit, 'tree' | 'record'>
-  target: Commit
+  now: Pick<TreeThen, 'tree' | 'record'>
+  target: TreeThen
   /** Only these files and what lies in these folders. */
   paths: readonly BytePath[] | null
-  toolWritten: readonly ToolWritten[]
 }
 
 export const LEFT_OUT_THEN = 'that checkpoint left it out, so it is kept as it is'
 
-export async function planRestore({ git, now, target, paths, toolWritten }: PlanInput): Promise<RestorePlan> {
+export async function planRestore({ git, now, target, paths }: PlanInput): Promise<RestorePlan> {
   const [changes, then, here] = await Promise.all([
     compareTrees(git, now.tree, target.tree),
     readRecord(git, target.record),
     readRecord(git, now.record),
   ])
   const isWanted = wantedBy(paths)
-  const later = new Map(
-    toolWritten.filter((file) => file.at > target.time).map((file) => [file.path, file.before]),
-  )
   const isLeftOut = leftOutBy(then)
   const actions: Action[] = []
   const skipped: Skipped[] = []
   const isPlanned = new Set<BytePath>()
+  const permissionsThen = (path: BytePath, entry: TreeEntry) =>
+    target.overwritten.get(path) ?? permissionsIn(then, path, entry)
 
-  function plan(path: BytePath, from: TreeEntry | null, to: TreeEntry | null, mode: number): void {
+  function plan(path: BytePath, from: TreeEntry | null, to: TreeEntry | null, permissions: number): void {
     isPlanned.add(path)
-    actions.push({ path, from, to, permissions: mode & 0o777 })
+    actions.push({ path, from, to, permissions })
   }
 
   for (const { path, from, to } of changes.filter((change) => isWanted(change.path))) {
-    const before = later.get(path)
-    if (to) plan(path, from, to, permissionsIn(then, path, to))
-    else if (before) plan(path, from, { mode: gitMode(before.mode), oid: before.oid }, before.mode)
-    else if (before === undefined && isLeftOut(path)) skipped.push({ path, reason: LEFT_OUT_THEN })
+    if (to) plan(path, from, to, permissionsThen(path, to))
+    else if (!target.made.has(path) && isLeftOut(path)) skipped.push({ path, reason: LEFT_OUT_THEN })
     else plan(path, from, null, 0)
   }
-  // Left out then, and a tool has taken it away since.
-  for (const [path, before] of later) {
-    if (!before || isPlanned.has(path) || !isWanted(path)) continue
-    if (await fileIn(git, now.tree, path)) continue
-    plan(path, null, { mode: gitMode(before.mode), oid: before.oid }, before.mode)
-  }
   // The same bytes with other permissions.
-  for (const path of new Set([...then.modes.keys(), ...here.modes.keys()])) {
+  for (const path of new Set([...then.modes.keys(), ...here.modes.keys(), ...target.overwritten.keys()])) {
     if (isPlanned.has(path) || !isWanted(path)) continue
     const entry = await fileIn(git, target.tree, path)
-    if (!entry || !(await fileIn(git, now.tree, path))) continue
-    const wanted = permissionsIn(then, path, entry)
+    if (!entry || entry.mode === '120000' || !(await fileIn(git, now.tree, path))) continue
+    const wanted = permissionsThen(path, entry)
     if (wanted !== permissionsIn(here, path, entry)) plan(path, entry, entry, wanted)
   }
   const known = foldersNamedIn(then)
@@ -106,8 +95,7 @@ function permissionsIn(record: CheckpointRecord, path: BytePath, entry: TreeEntr
 
 function wantedBy(paths: readonly BytePath[] | null): (path: BytePath) => boolean {
   if (!paths) return () => true
-  const names = paths.map((path) => path.replace(/\/+$/, ''))
-  return (path) => names.some((name) => name === '' || path === name || path.startsWith(`${name}/`))
+  return (path) => paths.some((name) => path === name || path.startsWith(`${name}/`))
 }
 
 function leftOutBy({ leftOut }: CheckpointRecord): (path: BytePath) => boolean {
@@ -138,15 +126,4 @@ async function fileIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry
 
 async function isFolderIn(git: Git, tree: string, path: BytePath): Promise<boolean> {
   return (await entryIn(git, tree, path))?.mode === '40000'
-}
-
-async function entryIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
-  let at: TreeEntry = { mode: '40000', oid: tree }
-  for (const part of path.split('/')) {
-    if (at.mode !== '40000') return null
-    const next = (await readTree(git, at.oid)).get(part)
-    if (!next) return null
-    at = next
-  }
-  return at
 }

@@ -1,7 +1,7 @@
-import { chmodSync, rmdirSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { chmodSync, lstatSync, readdirSync, rmdirSync } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { type Aside, isEqual, type Look, lookAt, nameOf, parentOf } from './aside.ts'
-import type { BytePath } from './byte-path.ts'
+import { type BytePath, onDisk } from './byte-path.ts'
 import type { Git } from './git.ts'
 import { InTheWay, type OpenFolder, openFolder } from './open-folder.ts'
 import type { Action, RestorePlan, Skipped } from './restore-plan.ts'
@@ -30,6 +30,7 @@ const AT_ONCE = 64
 export const skipReasons = {
   changed: 'it has changed meanwhile',
   gone: 'it was deleted meanwhile',
+  missing: 'its bytes are missing from the store',
   unsaved: 'something that was not saved is in its place',
   inTheWay: 'a symbolic link, or a file that was not saved, is in the way',
 } as const
@@ -47,9 +48,14 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
   await removeEmptyFolders()
   for (let at = 0; at < writes.length; at += AT_ONCE) {
     const some = writes.slice(at, at + AT_ONCE)
-    const ready = await Promise.all(some.map(prepare))
+    const ready = await Promise.allSettled(some.map(prepare))
     for (const [i, action] of some.entries()) {
-      if (attempt(action.path, () => write(action, ready[i] ?? null))) outcome.restored.push(action.path)
+      const prepared = ready[i]
+      const isDone = attempt(action.path, () => {
+        if (prepared?.status === 'rejected') throw prepared.reason
+        write(action, prepared?.value ?? null)
+      })
+      if (isDone) outcome.restored.push(action.path)
     }
   }
   for (const path of plan.makeFolders) attempt(path, () => openFolder(root, path, true)?.close())
@@ -102,9 +108,11 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
   /** The new file, durable before anything is touched; of a link, where it leads. */
   async function prepare({ path, to, permissions }: Action): Promise<Buffer | null> {
     const found = to && (await git.read(to.oid))
-    if (found?.type !== 'blob') throw new Error(`the file ${to?.oid} is missing from the store`)
+    if (found?.type !== 'blob') throw new Skip(skipReasons.missing)
     if (to?.mode === '120000') return found.body
-    const file = await open(aside.fresh(path), 'w', 0o600)
+    // One that a killed restore left may be the very file that is in place by now: never written to.
+    await rm(aside.fresh(path), { force: true })
+    const file = await open(aside.fresh(path), 'wx', 0o600)
     try {
       await file.writeFile(found.body)
       await file.chmod(permissions)
@@ -190,6 +198,42 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
       }
     }
   }
+}
+
+/** What carrying the plan out would do, as far as can be told without touching anything. */
+export function foresee(root: BytePath, plan: RestorePlan): RestoreOutcome {
+  const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
+  const goes = new Set(plan.actions.filter((action) => !action.to).map((action) => action.path))
+  for (const action of plan.actions) {
+    const reason = obstacle(root, action, goes)
+    if (reason) outcome.skipped.push({ path: action.path, reason })
+    else (action.to ? outcome.restored : outcome.deleted).push(action.path)
+  }
+  outcome.skipped.sort((a, b) => (a.path < b.path ? -1 : 1))
+  return outcome
+}
+
+function obstacle(root: BytePath, { path, from, to }: Action, goes: ReadonlySet<BytePath>): string | null {
+  const parts = path.split('/')
+  for (let depth = 1; depth < parts.length; depth++) {
+    const above = parts.slice(0, depth).join('/')
+    const found = lstatSync(onDisk(`${root}/${above}`), { throwIfNoEntry: false })
+    if (!found) return null
+    if (!found.isDirectory()) return goes.has(above) ? null : skipReasons.inTheWay
+  }
+  const found = lookAt(onDisk(`${root}/${path}`))
+  if (found === null || isEqual(found, to) || (found !== 'other' && isEqual(found, from))) return null
+  if (found !== 'other') return from ? skipReasons.changed : skipReasons.unsaved
+  return holdsOnly(root, path, goes) ? null : skipReasons.unsaved
+}
+
+/** Whether a folder will be empty when these have gone. */
+function holdsOnly(root: BytePath, path: BytePath, goes: ReadonlySet<BytePath>): boolean {
+  const place = onDisk(`${root}/${path}`)
+  if (!lstatSync(place).isDirectory()) return false
+  return readdirSync(place, { withFileTypes: true, encoding: 'latin1' }).every((entry) =>
+    entry.isDirectory() ? holdsOnly(root, `${path}/${entry.name}`, goes) : goes.has(`${path}/${entry.name}`),
+  )
 }
 
 function reasonOf(error: unknown): string {

@@ -47,6 +47,8 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 const RACY_NS = 2_000_000_000n
 const READ_ATTEMPTS = 3
 const PROGRESS_EVERY = 2000
+/** What tools write is captured up to this size, whatever the limit for others. */
+export const MAX_KEPT_BYTES = 256 * 1024 * 1024
 
 export function createScan(options: ScanOptions): Scan {
   const { root, own, tree, rules, objects, maxFileBytes } = options
@@ -177,7 +179,7 @@ export function createScan(options: ScanOptions): Scan {
     path: BytePath,
     isLinkNow: boolean,
   ): LeftOut | 'captured' | 'gone' {
-    const limit = options.isToolWritten(path) ? Number.MAX_SAFE_INTEGER : maxFileBytes
+    const limit = options.isToolWritten(path) ? Math.max(MAX_KEPT_BYTES, maxFileBytes) : maxFileBytes
     try {
       const now = BigInt(Date.now()) * 1_000_000n
       const { bytes, stats } = isLinkNow ? readLink(path) : readWhole(path, limit)
@@ -298,7 +300,11 @@ export function createScan(options: ScanOptions): Scan {
     let folder = tree.root
     for (const part of parts) {
       const inner = folder.folders.get(part)
-      if (!inner && !isRealFolder(joined(folder.path, part))) return
+      // Also of folders that are known: one may have become a link that leads out of the workspace.
+      if (!isRealFolder(joined(folder.path, part))) {
+        if (inner) tree.removeFolder(inner)
+        return
+      }
       folder = inner ?? tree.addFolder(folder, part)
     }
     const found = lstatSync(at(path), { bigint: true, throwIfNoEntry: false })

@@ -70,6 +70,11 @@ function drop(store: string, packs: readonly Pack[], made: Buffer): void {
       .map((hash) => `pack-${hash}`),
   )
   const folder = join(store, 'objects', 'pack')
+  for (const name of kept) {
+    if (!existsSync(join(folder, `${name}.idx`)) || !existsSync(join(folder, `${name}.pack`))) {
+      throw new Error(`the new pack ${name} is not there; the old ones are kept`)
+    }
+  }
   // What replaces them is there for good before they go.
   syncFolder(folder)
   for (const { name } of packs) {

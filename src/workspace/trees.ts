@@ -90,3 +90,43 @@ function fileIn(entry: TreeEntry | null): TreeEntry | null {
 function folderIn(entry: TreeEntry | null): string | null {
   return entry?.mode === FOLDER_MODE ? entry.oid : null
 }
+
+/** What a tree has at a path, file or folder. */
+export async function entryIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
+  let at: TreeEntry = { mode: FOLDER_MODE, oid: tree }
+  for (const part of path.split('/')) {
+    if (at.mode !== FOLDER_MODE) return null
+    const next = (await readTree(git, at.oid)).get(part)
+    if (!next) return null
+    at = next
+  }
+  return at
+}
+
+/** The tree with these files added; those that it has, or whose place a file has taken, are left as they are. */
+export async function withFiles(
+  git: Git,
+  objects: ObjectStore,
+  tree: string | null,
+  files: ReadonlyMap<BytePath, TreeEntry>,
+): Promise<string | null> {
+  if (files.size === 0) return tree
+  const entries = await readTree(git, tree)
+  const inner = new Map<BytePath, Map<BytePath, TreeEntry>>()
+  for (const [path, entry] of files) {
+    const cut = path.indexOf('/')
+    const name = cut < 0 ? path : path.slice(0, cut)
+    if (cut < 0) {
+      if (!entries.has(name)) entries.set(name, entry)
+    } else inner.set(name, (inner.get(name) ?? new Map()).set(path.slice(cut + 1), entry))
+  }
+  for (const [name, below] of inner) {
+    const known = entries.get(name)
+    if (known && known.mode !== FOLDER_MODE) continue
+    const oid = await withFiles(git, objects, known?.oid ?? null, below)
+    if (oid !== null) entries.set(name, { mode: FOLDER_MODE, oid })
+  }
+  const key = ([name, { mode }]: [string, TreeEntry]) => (mode === FOLDER_MODE ? `${name}/` : name)
+  const sorted = [...entries].sort((a, b) => (key(a) < key(b) ? -1 : 1))
+  return objects.put('tree', treeBody(sorted.map(([name, entry]) => ({ name, ...entry }))))
+}

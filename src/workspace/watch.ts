@@ -113,6 +113,8 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
       return taken
     },
     restart() {
+      // Whether they still watch what they were set on is not known either: the walk sets them again.
+      if (!isSound) for (const path of watchers.keys()) remove(path)
       hints = new Set()
       isSound = true
     },

@@ -7,14 +7,15 @@ import { diffFiles, type FileDiff, type FileDifference, listDifferences } from '
 import { createGit, type Git } from './git.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
-import { openManifest } from './manifest.ts'
+import { openManifest, type ToolWritten } from './manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
-import { prepareStore } from './repository.ts'
-import { restore } from './restore.ts'
-import { planRestore, type Skipped } from './restore-plan.ts'
+import { conversationsOnDisk, prepareStore, readBranches } from './repository.ts'
+import { foresee, type RestoreOutcome, restore } from './restore.ts'
+import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
-import { compareTrees } from './trees.ts'
+import { type TreeThen, treeThen } from './tree-then.ts'
+import { compareTrees, entryIn } from './trees.ts'
 
 /** One workspace's files: looked at, kept, compared and put back. One thing at a time, in the order of the calls. */
 export interface Workspace {
@@ -26,6 +27,10 @@ export interface Workspace {
   preview(command: RestoreCommand): Promise<RestoreReport>
   /** Puts files back, from what the safety checkpoint has. After a crash the same call finishes it (W5). */
   restore(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
+  /** Takes back what that restore did, and nothing that others have done since. */
+  undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
+  /** Which of these are neither in the checkpoint nor there now. */
+  unknownPaths(target: string, paths: string[]): Promise<string[]>
   /** The files that differ; without `to`, from what is there now. */
   differences(from: string, to: string | null): Promise<FileDifference[]>
   diff(from: string, to: string | null, path: string | null): Promise<FileDiff[]>
@@ -38,8 +43,10 @@ export interface Workspace {
   verifyWatching(): Promise<string[]>
   /** Joins packs when there are many. */
   tidy(): Promise<void>
-  /** Drops what none of these reaches. */
-  collect(roots: readonly string[]): Promise<Collected>
+  /** Whether these checkpoints are here. */
+  has(checkpoints: string[]): Promise<boolean>
+  /** Drops what none of these reaches, nor any checkpoint made since then: its frame may not be stored yet. */
+  collect(roots: readonly string[], since: number): Promise<Collected>
   condition(): Promise<WorkspaceCondition>
   close(): Promise<void>
 }
@@ -56,6 +63,8 @@ export interface MadeCheckpoint {
   /** Against its first parent. */
   changed: number
   excluded: number
+  /** Whether its first parent has just the same, permissions and empty folders too. */
+  isSame: boolean
 }
 
 export interface RestoreCommand {
@@ -105,15 +114,19 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
   const root = toBytePath(realpathSync(options.root))
   const dataDir = realpathSync(options.dataDir)
   const store = prepareStore(dataDir)
-  clearLeftovers(join(store, 'objects'))
   const cookies = join(dataDir, 'tmp', 'cookies')
   mkdirSync(cookies, { recursive: true })
   const rescued = join(dataDir, 'rescued')
   const manifest = openManifest(join(dataDir, 'manifest.db'))
+  // While we hold it nobody writes packs: what is half-written was left by somebody who is gone.
+  manifest.lock('quickly')
+  clearLeftovers(join(store, 'objects'))
+  manifest.commit()
   const objects = createObjectStore(join(store, 'objects'))
   const git = withRecent(createGit({ store, path: options.path }), objects)
   const own = ownFolder(realpathSync(options.root), dataDir)
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
+  let isRebuilt = false
   let turn: Promise<unknown> = Promise.resolve()
 
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -122,11 +135,27 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     return next
   }
 
+  /** A manifest that was lost knows nothing of what tools have overwritten; the checkpoints do. */
+  async function rebuild(): Promise<void> {
+    isRebuilt = true
+    if (!manifest.isNew) return
+    const heads = conversationsOnDisk(dataDir).flatMap((id) =>
+      Object.values(readBranches(dataDir, id)?.heads ?? {}),
+    )
+    const written: ToolWritten[] = []
+    for (const head of new Set(heads)) {
+      const commit = (await git.read(head)) && (await readCommit(git, head))
+      if (commit) written.push(...(await readRecord(git, commit.record)).toolWritten)
+    }
+    for (const file of written.sort((a, b) => a.at - b.at)) manifest.noteToolWritten(file)
+  }
+
   /** The manifest's lock keeps other processes out; what fails leaves nothing half-known (W7). */
   function locked<T>(work: () => Promise<T>, how: 'quickly' | 'durably' = 'quickly'): Promise<T> {
     return inTurn(async () => {
       manifest.lock(how)
       try {
+        if (!isRebuilt) await rebuild()
         known.load()
         const result = await work()
         manifest.commit()
@@ -153,29 +182,43 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     return now
   }
 
+  async function then(checkpoint: string): Promise<TreeThen> {
+    const found = await treeThen(git, objects, await readCommit(git, checkpoint), known.toolWritten())
+    await objects.flush()
+    return found
+  }
+
   async function treeOf(checkpoint: string | null): Promise<string> {
-    return checkpoint === null ? (await storeNow()).tree : (await readCommit(git, checkpoint)).tree
+    return checkpoint === null ? (await storeNow()).tree : (await then(checkpoint)).tree
+  }
+
+  /** Notes it until its frame is sure to be stored: nobody else knows of it yet. */
+  async function storeCommit(commit: Commit): Promise<string> {
+    const id = objects.put('commit', commitBody(commit))
+    await objects.flush()
+    manifest.noteCommit(id, Date.now())
+    return id
   }
 
   async function countChanged(
-    parent: string | undefined,
+    last: Commit | null,
     before: string | null,
     now: { tree: string; changed: number },
-  ) {
-    if (parent === undefined) return known.counts().files
-    const { tree } = await readCommit(git, parent)
-    if (tree === now.tree) return 0
-    return tree === before ? now.changed : (await compareTrees(git, tree, now.tree)).length
+  ): Promise<number> {
+    if (!last) return known.counts().files
+    if (last.tree === now.tree) return 0
+    return last.tree === before ? now.changed : (await compareTrees(git, last.tree, now.tree)).length
   }
 
   async function planFor(now: Pick<Commit, 'tree' | 'record'>, { target, paths }: RestoreCommand) {
-    return await planRestore({
-      git,
-      now,
-      target: await readCommit(git, target),
-      paths: paths?.map(fromShown) ?? null,
-      toolWritten: known.toolWritten(),
-    })
+    return await planRestore({ git, now, target: await then(target), paths: paths?.map(fromShown) ?? null })
+  }
+
+  async function carryOut(plan: RestorePlan): Promise<RestoreReport> {
+    const aside = createAside({ folder: join(dataDir, 'tmp', 'restore'), rescued })
+    const outcome = await restore({ git, root, aside, plan })
+    aside.clear()
+    return shownReport(outcome)
   }
 
   return {
@@ -186,39 +229,37 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
         const stamped = known.stamp(time)
         const before = known.lastTree()
         const now = await known.storeNow()
-        const id = objects.put('commit', commitBody({ ...now, parents, label, time: stamped }))
-        await objects.flush()
+        const id = await storeCommit({ ...now, parents, label, time: stamped })
         const { files, leftOut } = known.counts()
-        return { id, files, changed: await countChanged(parents[0], before, now), excluded: leftOut }
+        const last = parents[0] === undefined ? null : await readCommit(git, parents[0])
+        const isSame = last?.tree === now.tree && last.record === now.record
+        return { id, files, changed: await countChanged(last, before, now), excluded: leftOut, isSame }
       }),
     merge: ({ of, parents, label, time }) =>
       locked(async () => {
         const { tree, record } = await readCommit(git, of)
-        const id = objects.put('commit', commitBody({ tree, record, parents, label, time }))
-        await objects.flush()
-        return id
+        return await storeCommit({ tree, record, parents: parents.filter(isStored), label, time })
       }),
     preview: (command) =>
       locked(async () => {
-        const { actions, skipped } = await planFor(await storeNow(), command)
-        return {
-          restored: actions.filter((action) => action.to).map((action) => shownPath(action.path)),
-          deleted: actions.filter((action) => !action.to).map((action) => shownPath(action.path)),
-          skipped: skipped.map(shownSkip),
-        }
+        const plan = await planFor(await storeNow(), command)
+        return shownReport(foresee(root, plan))
       }),
     restore: (command) =>
       locked(async () => {
         const plan = await planFor(await readCommit(git, command.safety), command)
         options.onPlanned?.()
-        const aside = createAside({ folder: join(dataDir, 'tmp', 'restore'), rescued })
-        const outcome = await restore({ git, root, aside, plan })
-        aside.clear()
-        return {
-          restored: outcome.restored.map(shownPath),
-          deleted: outcome.deleted.map(shownPath),
-          skipped: outcome.skipped.map(shownSkip),
-        }
+        return await carryOut(plan)
+      }),
+    undo: ({ target, safety, paths }) =>
+      locked(async () => await carryOut(await planFor(await then(target), { target: safety, paths }))),
+    unknownPaths: (target, paths) =>
+      locked(async () => {
+        const trees = [(await then(target)).tree, (await storeNow()).tree]
+        const isKnown = async (path: string) =>
+          (await Promise.all(trees.map((tree) => entryIn(git, tree, fromShown(path))))).some((found) => found)
+        const known = await Promise.all(paths.map(isKnown))
+        return paths.filter((_, index) => !known[index])
       }),
     differences: (from, to) =>
       locked(async () => await listDifferences(git, store, await treeOf(from), await treeOf(to))),
@@ -244,11 +285,12 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
         await joinPacks({ git, store })
         objects.reload()
       }),
-    collect: (roots) =>
+    has: (checkpoints) => locked(async () => checkpoints.every(isStored)),
+    collect: (roots, since) =>
       locked(async () => {
         const now = await storeNow()
         objects.reload()
-        const known = roots.filter((id) => objects.has(id))
+        const known = [...roots, ...manifest.commitsSince(since)].filter((id) => objects.has(id))
         const collected = await collect({ git, store, checkpoints: known, others: [now.tree, now.record] })
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
         return collected
@@ -278,6 +320,14 @@ function withRecent(git: Git, objects: ObjectStore): Git {
 function ownFolder(root: string, dataDir: string): BytePath | null {
   const path = relative(root, dataDir)
   return path === '' || path === '..' || path.startsWith(`..${sep}`) ? null : toBytePath(path)
+}
+
+function shownReport({ restored, deleted, skipped }: RestoreOutcome): RestoreReport {
+  return {
+    restored: restored.map(shownPath),
+    deleted: deleted.map(shownPath),
+    skipped: skipped.map(shownSkip),
+  }
 }
 
 function shownSkip({ path, reason }: Skipped): { path: string; reason: string } {

@@ -28,11 +28,11 @@ export function* workRows(dialect: Dialect, { tenant, id }: Asked): Script<Refus
   const tips = yield* all({
     compile: () =>
       sql<WorkRows['tips'][number]>`
-        select work_session as "workSession", checkpoint_id as "checkpointId", count, first_at as "firstAt" from (
-          select work_session, checkpoint_id,
+        select work_session as "workSession", checkpoint_id as "checkpointId", count, number, first_at as "firstAt" from (
+          select work_session, checkpoint_id, number,
             count(*) over (partition by work_session) as count,
             min(created_at) over (partition by work_session) as first_at,
-            row_number() over (partition by work_session order by created_at desc, segment desc, seq desc) as nth
+            row_number() over (partition by work_session order by number desc, segment desc, seq desc) as nth
           from checkpoints where conversation_id = ${id}
         ) as ranked where nth = 1`.compile(db),
   })
@@ -46,10 +46,7 @@ export function* workRows(dialect: Dialect, { tenant, id }: Asked): Script<Refus
         'next_session as nextSession',
         'created_at as at',
       ])
-      .where('conversation_id', '=', id)
-      .orderBy('created_at')
-      .orderBy('segment')
-      .orderBy('seq'),
+      .where('conversation_id', '=', id),
   )
   const hasMain = tips.some((tip) => tip.workSession === MAIN)
   const inherited = hasMain ? { tip: null, main: null } : yield* inheritedBy(dialect, { tenant, id })

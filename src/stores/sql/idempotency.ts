@@ -29,16 +29,21 @@ export function* storeAnswer(
   { db }: Dialect,
   request: { tenant: string; idempotency: Idempotency | undefined; now: number },
   answer: unknown,
+  /** It has happened outside the database: should the key be taken meanwhile, the other keeps it. */
+  isDone = false,
 ): Script<void> {
   const { tenant, idempotency, now } = request
   if (!idempotency) return
   yield* all(
-    db.insertInto('idempotency').values({
-      tenant_id: tenant,
-      key: idempotency.key,
-      fingerprint: idempotency.fingerprint,
-      response: JSON.stringify(answer),
-      created_at: timestamp(now),
-    }),
+    db
+      .insertInto('idempotency')
+      .values({
+        tenant_id: tenant,
+        key: idempotency.key,
+        fingerprint: idempotency.fingerprint,
+        response: JSON.stringify(answer),
+        created_at: timestamp(now),
+      })
+      .$if(isDone, (insert) => insert.onConflict((conflict) => conflict.doNothing())),
   )
 }

@@ -89,7 +89,7 @@ function* describe(
     select page.*, titled.title,
       coalesce(
         (select x.next_session from session_closings x where x.conversation_id = page.id
-          order by x.created_at desc, x.segment desc, x.seq desc limit 1),
+          order by length(x.next_session) desc, x.next_session desc limit 1),
         (select 'session_1' from checkpoints x where x.conversation_id = page.id limit 1)
       ) as active_session,
       (select max(x.created_at) from session_closings x where x.conversation_id = page.id and x.status = 'merged')

@@ -209,6 +209,7 @@ export const bulkTypes = {
     files: 'bigint',
     changed: 'bigint',
     excluded: 'bigint',
+    number: 'bigint',
     created_at: 'text',
   },
   session_closings: {

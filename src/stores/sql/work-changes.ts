@@ -57,8 +57,8 @@ export function* beginChange(
   if (run) {
     return busy(
       run.conversation_id === change.conversationId
-        ? `The agent is at work: ${run.run_id}. Stop it, or wait until it has finished.`
-        : 'The agent is at work in this workspace for another conversation. Stop it, or wait until it has finished.',
+        ? 'The agent is at work. Stop it, or wait until it has finished.'
+        : yield* busyElsewhere(dialect, change.tenant, run.conversation_id),
     )
   }
   yield* all(
@@ -107,7 +107,7 @@ export function* finishChange(
   if (!outcome?.ok) throw new Error(`the frames of a change were refused: ${outcome?.refusal}`)
   const { tenant, idempotency } = change
   const key = { tenant, idempotency: idempotency ?? undefined, now: command.now }
-  yield* storeAnswer(dialect, key, command.answer)
+  yield* storeAnswer(dialect, key, command.answer, true)
   return { isFirst: true }
 }
 
@@ -119,6 +119,15 @@ export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command
       .where('id', '=', workspaceId)
       .where('change_id', '=', change.id),
   )
+}
+
+/** Which one is only for its own tenant to know. */
+function* busyElsewhere({ db }: Dialect, tenant: string, id: string): Script<string> {
+  const own = yield* first(
+    db.selectFrom('conversations').select('id').where('id', '=', id).where('tenant_id', '=', tenant),
+  )
+  const which = own ? own.id : 'another conversation'
+  return `The agent is at work in this workspace for ${which}. Stop it, or wait until it has finished.`
 }
 
 function busy(why: string): Refusal {

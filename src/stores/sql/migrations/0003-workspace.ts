@@ -16,6 +16,7 @@ export const workspaceTables = [
     files {int} not null,
     changed {int} not null,
     excluded {int} not null,
+    number {int} not null,
     created_at {text} not null,
     unique (segment, seq)
   )`,

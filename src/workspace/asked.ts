@@ -1,0 +1,12 @@
+import { WaymarkError } from '../protocol/errors.ts'
+
+/** What went wrong with files is told to whoever asked (W7). */
+export async function asked<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (cause) {
+    if (cause instanceof WaymarkError) throw cause
+    const why = (cause as Error).message
+    throw new WaymarkError('snapshot_failed', `The files could not be saved or read: ${why}`, { cause })
+  }
+}
