@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { ask, finalOf, ofKind } from '../../test/support/runs.ts'
@@ -194,6 +203,59 @@ describe('work sessions', () => {
     await server.client.stop(other)
     await expect.poll(async () => (await server.client.queue(other)).active).toBe(null)
     expect(await server.client.approve(id)).toMatchObject({ new_session: 'session_2', commits_approved: 0 })
+  })
+
+  it('[W6] an approval has permissions and empty folders, too', async () => {
+    mkdirSync(at('sub/empty'), { recursive: true })
+    writeFileSync(at('b.txt'), 'private')
+    await ask(server, id, 'hello')
+    chmodSync(at('b.txt'), 0o600)
+    mkdirSync(at('sub/another'))
+    await server.client.approve(id)
+    chmodSync(at('b.txt'), 0o644)
+    rmSync(at('sub'), { recursive: true })
+    await server.client.reset(id)
+    expect(statSync(at('b.txt')).mode & 0o777).toBe(0o600)
+    expect([existsSync(at('sub/empty')), existsSync(at('sub/another'))]).toEqual([true, true])
+  })
+
+  it('[W6] a store that was lost keeps nobody from working', async () => {
+    await ask(server, id, write('a.txt', 'two\n'))
+    const store = join(server.config.dataDir, 'store/objects/pack')
+    const [before] = (await server.client.checkpoints(id)).items
+    for (const name of readdirSync(store)) rmSync(join(store, name))
+    await ask(server, id, 'and on')
+    expect(await server.client.session(id)).toMatchObject({ has_unapproved: false })
+    await expect(
+      server.client.restore(id, { checkpoint_id: before?.checkpoint_id ?? '' }),
+    ).rejects.toMatchObject({
+      code: 'checkpoint_not_found',
+    })
+    writeFileSync(at('a.txt'), 'three\n')
+    await server.client.reset(id)
+    expect(read('a.txt')).toBe('two\n')
+    await server.client.approve(id)
+  })
+
+  it('paths are given from the project, and are known', async () => {
+    mkdirSync(at('sub'), { recursive: true })
+    writeFileSync(at('sub/y'), '1')
+    await ask(server, id, 'hello')
+    const [last] = (await server.client.checkpoints(id)).items
+    const checkpoint_id = last?.checkpoint_id ?? ''
+    writeFileSync(at('sub/y'), '2')
+    for (const path of ['/etc/passwd', '../x', 'a/../..', '.', 'nowhere', 'sub/y/z']) {
+      const request = server.client.restore(id, { checkpoint_id, paths: [path] })
+      await expect(request, path).rejects.toMatchObject({ code: 'invalid_request' })
+    }
+    await expect(server.client.diff(id, { path: '/etc/passwd' })).rejects.toMatchObject({
+      code: 'invalid_request',
+    })
+    const since = await server.client.diff(id, { from: checkpoint_id, path: './sub/' })
+    expect(since.files.map((file) => file.path)).toEqual(['sub/y'])
+    expect((await server.client.restore(id, { checkpoint_id, paths: ['./sub//y'] })).restored).toEqual([
+      'sub/y',
+    ])
   })
 
   it('a request that is sent twice with one key is carried out once', async () => {

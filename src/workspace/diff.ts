@@ -60,7 +60,8 @@ export async function diffFiles(
     if (isShown) room -= text.length
     return { ...difference, diff: isShown ? text : null }
   })
-  return path === null ? diffs : diffs.filter((diff) => diff.path === path)
+  // A file, or what lies in a folder.
+  return diffs.filter((diff) => path === null || diff.path === path || diff.path.startsWith(`${path}/`))
 }
 
 async function differencesOf(git: Git, store: string, from: string, to: string, path: string | null) {

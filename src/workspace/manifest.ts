@@ -72,8 +72,7 @@ interface FileRow {
 }
 
 export function openManifest(path: string): Manifest {
-  const isNew = !existsSync(path)
-  const db = openDatabase(path)
+  const { db, isNew } = openDatabase(path)
   let version = db.pragma('data_version', { simple: true })
   const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
   const drop = db.prepare('delete from files where path = ?')
@@ -155,12 +154,13 @@ export function openManifest(path: string): Manifest {
 }
 
 /** One that is damaged is put aside: it can be made again. */
-function openDatabase(path: string): Database.Database {
+function openDatabase(path: string): { db: Database.Database; isNew: boolean } {
   const open = () => {
+    const isNew = !existsSync(path)
     const db = new Database(path, { timeout: BUSY_MS })
     db.pragma('journal_mode = WAL')
     db.exec(tables)
-    return db
+    return { db, isNew }
   }
   try {
     return open()
