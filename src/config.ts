@@ -20,6 +20,8 @@ export interface Config {
   baseUrl: string | null
   apiKey: string | null
   workspaceId: string
+  /** Otherwise it is a default, and the one that the data folder was made with counts more. */
+  hasWorkspaceId: boolean
   tools: Record<string, 'allow' | 'ask' | 'deny'>
   mcpServers: z.infer<typeof mcpServers>
   /** All that commands see of our environment. */
@@ -75,6 +77,7 @@ export function readConfig(
     baseUrl: given.baseUrl ?? null,
     apiKey: given.apiKey ?? null,
     workspaceId: given.workspaceId ?? defaultWorkspaceId(project),
+    hasWorkspaceId: given.workspaceId !== undefined,
     tools: given.tools ?? {},
     mcpServers: given.mcpServers ?? {},
     commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),

@@ -8,6 +8,7 @@ import { newId } from './protocol/ids.ts'
 const OWN_GITIGNORE = '*\n'
 const TOKEN_FILE = 'token'
 const TOKEN_ID_FILE = 'token-id'
+const WORKSPACE_ID_FILE = 'workspace-id'
 const SERVER_FILE = 'server.json'
 
 export interface ServerNote {
@@ -46,6 +47,19 @@ export async function readOrMakeTokenId(dataDir: string): Promise<string> {
   const id = newId('tok')
   await writePrivately(path, `${id}\n`)
   return id
+}
+
+/** What the workspace is called; it keeps its name when the folder is moved or renamed. */
+export async function readOrMakeWorkspaceId(
+  dataDir: string,
+  config: { workspaceId: string; hasWorkspaceId: boolean },
+): Promise<string> {
+  if (config.hasWorkspaceId) return config.workspaceId
+  const path = join(dataDir, WORKSPACE_ID_FILE)
+  const known = (await readFile(path, 'utf8').catch(nullIfMissing))?.trim()
+  if (known) return known
+  await writePrivately(path, `${config.workspaceId}\n`)
+  return config.workspaceId
 }
 
 /** Notes where this server is, for the commands; the returned function takes the note away again. */

@@ -10,7 +10,13 @@ import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
 import type { WorkStore } from './core/work-sessions.ts'
-import { announceServer, prepareDataDir, readOrMakeToken, readOrMakeTokenId } from './data-dir.ts'
+import {
+  announceServer,
+  prepareDataDir,
+  readOrMakeToken,
+  readOrMakeTokenId,
+  readOrMakeWorkspaceId,
+} from './data-dir.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
@@ -53,10 +59,11 @@ export interface RunningServer {
 export class InUse extends Error {}
 
 /** Puts the server together and starts it. */
-export async function startServer(config: Config): Promise<RunningServer> {
+export async function startServer(given: Config): Promise<RunningServer> {
   // The HTTP layer loads while the store opens: together they are most of the start-up time.
   const loading = import('./http/serve.ts')
-  await prepareDataDir(config.dataDir)
+  await prepareDataDir(given.dataDir)
+  const config = { ...given, workspaceId: await readOrMakeWorkspaceId(given.dataDir, given) }
   // On Postgres many processes serve one store.
   const release = config.databaseUrl ? () => {} : holdAlone(join(config.dataDir, 'server.lock'))
   if (!release) throw new InUse(`${config.dataDir} is in use`)
@@ -91,7 +98,8 @@ export async function startServer(config: Config): Promise<RunningServer> {
     const signIn = { loginCodes: new Set([loginCode]), localToken: token }
     const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
     const parts = { ledger, queue, tokens, log, workspaceId, sessions: copy.sessions }
-    http = await serveHttp({ ...parts, clock: systemClock, ...signIn, ...address })
+    const isOnlyServer = config.databaseUrl === null
+    http = await serveHttp({ ...parts, isOnlyServer, clock: systemClock, ...signIn, ...address })
     const url = `http://${hostInUrl(host)}:${http.port}`
     const withdraw = await announceServer(config.dataDir, url)
     return {

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Config } from './config.ts'
 import { systemClock } from './core/clock.ts'
 import type { WorkSessions } from './core/work-sessions.ts'
+import { readOrMakeWorkspaceId } from './data-dir.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
@@ -92,13 +93,14 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
 export { watchAgain } from './workspace/doctor.ts'
 
 /** Looks at everything that is kept of the project's files. */
-export function examineWorkspace(
+export async function examineWorkspace(
   config: Config,
   store: Store,
   onProgress: (text: string) => void,
 ): Promise<Examination> {
-  const { dataDir, workspaceId } = config
-  return examine({ store: store.work, workspaceId, dataDir, path: programPath(config), onProgress })
+  const { dataDir } = config
+  const workspaceId = await readOrMakeWorkspaceId(dataDir, config)
+  return await examine({ store: store.work, workspaceId, dataDir, path: programPath(config), onProgress })
 }
 
 function programPath(config: Config): string {

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { SHORT_ID } from './checkpoints.ts'
+import { SHORT_ID } from './checkpoint-arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { count } from './output.ts'
+import { CommandError, count } from './output.ts'
 
 interface ApproveFlags extends Record<string, unknown> {
   message?: string
@@ -24,12 +24,17 @@ Examples:
     )
     .action(async (conversation: string | undefined, flags: ApproveFlags) => {
       const client = await connect(flags)
+      if (conversation !== undefined && !conversation.startsWith('conv_')) {
+        throw new CommandError(`${conversation} is not the id of a conversation; a message goes behind -m`)
+      }
       const id = await conversationId(client, conversation)
       const done = await client.approve(id, flags.message === undefined ? {} : { message: flags.message })
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
       const commit = done.approved_commit.slice(0, SHORT_ID)
-      console.log(
-        `Approved ${count(done.commits_approved, 'checkpoint')} as ${commit}; now in ${done.new_session}.`,
-      )
+      const what =
+        done.commits_approved === 0
+          ? 'Nothing was new; approved'
+          : `Approved ${count(done.commits_approved, 'checkpoint')}`
+      console.log(`${what} as ${commit}; ${id} is now in ${done.new_session}.`)
     })
 }

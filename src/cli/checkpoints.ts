@@ -1,15 +1,15 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { CheckpointList } from '../protocol/api.ts'
+import { checkpointId, SHORT_ID } from './checkpoint-arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, count, dim, printable } from './output.ts'
+import { bold, count, dim, localTime, printable } from './output.ts'
 
 interface CheckpointsFlags extends Record<string, unknown> {
-  limit: string
+  limit: number
   leftOut?: string
   json?: boolean
 }
-
-export const SHORT_ID = 10
 
 const PAGE = 200
 
@@ -17,8 +17,8 @@ export function checkpointsCommand(): Command {
   return commandWith('checkpoints', ['project', 'dataDir', 'url'])
     .description('List the snapshots of the files, the last first')
     .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--limit <number>', 'how many', '20')
-    .option('--left-out <checkpoint>', 'show what this checkpoint left out, and why')
+    .option('--limit <number>', 'how many', wholeNumber, 20)
+    .option('--left-out <checkpoint>', 'show what this checkpoint left out, and why', checkpointId)
     .option('--json', 'print it as JSON')
     .addHelpText(
       'after',
@@ -38,16 +38,31 @@ Examples:
         for (const { path, reason } of left_out) console.log(`${reason.padEnd(10)}  ${printable(path)}`)
         return
       }
-      const limit = Math.min(Math.max(Number(flags.limit) || PAGE, 1), PAGE)
-      const { items, next_cursor } = await client.checkpoints(id, { limit })
+      const items: CheckpointList['items'] = []
+      let cursor: string | undefined
+      do {
+        const limit = Math.min(flags.limit - items.length, PAGE)
+        const page = await client.checkpoints(id, { limit, ...(cursor === undefined ? {} : { cursor }) })
+        items.push(...page.items)
+        cursor = page.next_cursor ?? undefined
+      } while (cursor !== undefined && items.length < flags.limit)
       if (flags.json) return console.log(JSON.stringify(items, null, 2))
       if (items.length === 0) return console.log('There is no checkpoint yet.')
+      console.log(dim(id))
       for (const item of items) {
-        const files = `${count(item.files, 'file')}, ${item.changed} changed`
-        const when = item.created_at.slice(0, 19).replace('T', ' ')
+        const left = item.excluded === 0 ? '' : `, ${item.excluded} left out`
+        const files = `${count(item.files, 'file')}, ${item.changed} changed${left}`
+        const when = localTime(item.created_at)
         console.log(`${bold(item.checkpoint_id.slice(0, SHORT_ID))}  ${dim(when)}  ${item.work_session}`)
         console.log(`            ${printable(item.label)}  ${dim(`(${files})`)}`)
       }
-      if (next_cursor !== null) console.log(dim(`There are more: --limit ${PAGE}`))
+      if (cursor !== undefined) console.log(dim(`There are more: --limit ${flags.limit * 10}`))
     })
+}
+
+function wholeNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('It must be a whole number from 1 on.')
+  return number
 }

@@ -3,12 +3,12 @@ import type { Config } from '../config.ts'
 import { readServerNote, readToken } from '../data-dir.ts'
 import type { Conversation } from '../protocol/api.ts'
 import { untrustedPart } from '../trust.ts'
-import { configOf } from './options.ts'
+import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
 /** The server that runs for this project, or the one that was named. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
-  const config = configOf(flags)
+  const config = configAbove(flags)
   await checkFile(config)
   const url = config.url ?? (await readServerNote(config.dataDir))?.url
   if (!url) {

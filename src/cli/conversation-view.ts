@@ -63,7 +63,8 @@ export async function openConversationView(
     if (!isCaughtUp) printer.skip(past(next))
     isCaughtUp = next.head >= conversation.head_event_number
     if (isCaughtUp) printer.show(next)
-    for (const entry of next.entries) if (entry.type === 'run') look(entry)
+    // A question that is asked in the middle of what is replayed has long been answered.
+    if (isCaughtUp) for (const entry of next.entries) if (entry.type === 'run') look(entry)
     tellIfIdle()
   }
 

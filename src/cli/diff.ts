@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { DiffView } from '../protocol/api.ts'
+import { checkpointId, projectPath } from './checkpoint-arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { added, bold, dim, printable, removed } from './output.ts'
@@ -16,10 +17,10 @@ type File = DiffView['files'][number]
 export function diffCommand(): Command {
   return commandWith('diff', ['project', 'dataDir', 'url'])
     .description('Show how files differ between two checkpoints, or since one')
-    .argument('[from]', 'a checkpoint; default: what was approved last')
-    .argument('[to]', 'another; default: what is there now')
+    .argument('[from]', 'a checkpoint; default: what was approved last', checkpointId)
+    .argument('[to]', 'another; default: what is there now', checkpointId)
     .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('--path <path>', 'only this file')
+    .option('--path <path>', 'only this file, or what lies in this folder')
     .option('--stat', 'only which files, and how many lines')
     .option('--json', 'print it as JSON')
     .addHelpText(
@@ -33,11 +34,15 @@ Examples:
     .action(async (from: string | undefined, to: string | undefined, flags: DiffFlags) => {
       const client = await connect(flags)
       const id = await conversationId(client, flags.conversation)
-      const view = await client.diff(id, { from, to, path: flags.path })
+      const path = flags.path === undefined ? undefined : projectPath(flags, flags.path)
+      const view = await client.diff(id, { from, to, path })
       if (flags.json) return console.log(JSON.stringify(view, null, 2))
       if (view.files.length === 0) return console.log('Nothing differs.')
       for (const file of view.files) {
-        if (flags.stat || file.diff === null) console.log(statOf(file))
+        if (flags.stat) console.log(statOf(file))
+        else if (file.diff === null) console.log(withoutDiff(file))
+        // For other programs, to the byte.
+        else if (!process.stdout.isTTY) process.stdout.write(file.diff)
         else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
       }
     })
@@ -52,8 +57,16 @@ export function statOf(file: Omit<File, 'diff'>): string {
   return `${file.status.padEnd(8)}  ${printable(file.path)}  ${lines}`
 }
 
+function withoutDiff({ path, status, is_binary }: File): string {
+  const [a, b] = [
+    status === 'added' ? '/dev/null' : `a/${path}`,
+    status === 'deleted' ? '/dev/null' : `b/${path}`,
+  ]
+  return printable(`${is_binary ? 'Binary files' : 'Files too large to compare'} ${a} and ${b} differ`)
+}
+
 function coloured(line: string): string {
-  const text = printable(line)
+  const text = printable(line.replace(/\r$/, '^M'))
   if (line.startsWith('diff --git')) return bold(text)
   if (/^(index |--- |\+\+\+ |new file|deleted file|old mode|new mode)/.test(line)) return dim(text)
   if (line.startsWith('+')) return added(text)

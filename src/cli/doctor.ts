@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { examineWorkspace, watchAgain } from '../main.ts'
 import { openExisting } from './existing-store.ts'
-import { commandWith, configOf } from './options.ts'
+import { commandWith, configAbove } from './options.ts'
 import { bold, count, endProgress, removed, showProgress } from './output.ts'
 
 interface DoctorFlags extends Record<string, unknown> {
@@ -29,7 +29,7 @@ Examples:
 async function doctor(flags: DoctorFlags): Promise<void> {
   const store = await openExisting(flags)
   try {
-    const config = configOf(flags)
+    const config = configAbove(flags)
     if (flags.watchAgain) watchAgain(config.dataDir)
     const result = await examineWorkspace(config, store, showProgress)
     endProgress()
@@ -41,6 +41,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     console.log(
       `${count(result.conversations, 'conversation')}, ${count(result.checkpoints, 'checkpoint')} in ${count(result.packs, 'pack')}`,
     )
+    for (const note of result.notes) console.log(`note     ${note}`)
     for (const problem of result.problems) console.log(`${removed('problem')}  ${problem}`)
     console.log(
       bold(

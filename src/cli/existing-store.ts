@@ -1,10 +1,10 @@
 import { hasStore, openStore, type Store } from '../main.ts'
-import { configOf } from './options.ts'
+import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
 /** The project's store, which must be there: checking one that was made just now would say nothing. */
 export async function openExisting(flags: Record<string, unknown>): Promise<Store> {
-  const config = configOf(flags)
+  const config = configAbove(flags)
   if (!hasStore(config)) {
     throw new CommandError(`there is no ledger in ${config.dataDir}; \`waymark serve\` makes one`)
   }

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { Command, Option } from 'commander'
 import { type Config, readConfig, settings } from '../config.ts'
 
@@ -15,4 +17,14 @@ export function commandWith(name: string, names: readonly SettingName[]): Comman
 
 export function configOf(flags: Record<string, unknown>): Config {
   return readConfig(flags)
+}
+
+/** For commands that use what is there: the project may be a folder above this one, as with git. */
+export function configAbove(flags: Record<string, unknown>): Config {
+  const config = readConfig(flags)
+  if (existsSync(config.dataDir) || flags.project !== undefined || flags.dataDir !== undefined) return config
+  for (let folder = config.project; dirname(folder) !== folder; folder = dirname(folder)) {
+    if (existsSync(join(folder, '.waymark', 'token'))) return readConfig({ ...flags, project: folder })
+  }
+  return config
 }

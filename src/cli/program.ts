@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { approveCommand } from './approve.ts'
 import { chatCommand } from './chat.ts'
 import { checkpointsCommand } from './checkpoints.ts'
+import { conversationsCommand } from './conversations.ts'
 import { diffCommand } from './diff.ts'
 import { doctorCommand } from './doctor.ts'
 import { logCommand } from './log.ts'
@@ -38,6 +39,7 @@ Examples:
     sendCommand,
     queueCommand,
     stopCommand,
+    conversationsCommand,
     logCommand,
     checkpointsCommand,
     diffCommand,

@@ -1,9 +1,7 @@
 import type { Command } from 'commander'
-import { SHORT_ID } from './checkpoints.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { dim } from './output.ts'
-import { printReport } from './restore.ts'
+import { printReport, undoHint } from './restore.ts'
 
 interface ResetFlags extends Record<string, unknown> {
   json?: boolean
@@ -29,8 +27,8 @@ Examples:
       const done = await client.reset(id)
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
-      printReport(done, 'were')
-      console.log(`Now in ${done.new_session}.`)
-      console.log(dim(`To undo it: waymark restore ${done.pre_reset_checkpoint.slice(0, SHORT_ID)}`))
+      printReport(done, null)
+      console.log(`${id} is now in ${done.new_session}.`)
+      console.log(undoHint(done.pre_reset_checkpoint, id, flags))
     })
 }

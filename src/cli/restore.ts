@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { SHORT_ID } from './checkpoints.ts'
+import { checkpointId, collect, projectPath, SHORT_ID } from './checkpoint-arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, count, dim, printable, removed } from './output.ts'
@@ -20,9 +20,9 @@ interface Report {
 export function restoreCommand(): Command {
   return commandWith('restore', ['project', 'dataDir', 'url'])
     .description('Put the files back to a checkpoint; what is there now is kept as another')
-    .argument('<checkpoint>', 'its id, or how it begins')
+    .argument('<checkpoint>', 'its id, or how it begins', checkpointId)
     .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('--path <path...>', 'only these files and folders')
+    .option('--path <path>', 'only this file or folder; may be given more than once', collect)
     .option('--dry-run', 'only show what would be done')
     .option('--json', 'print the result as JSON')
     .addHelpText(
@@ -33,34 +33,46 @@ What no checkpoint has is never touched. Ends with 1 if a file had to be skipped
 Examples:
   waymark restore 3f2a91c --dry-run
   waymark restore 3f2a91c
-  waymark restore 3f2a91c --path src/main.ts docs`,
+  waymark restore 3f2a91c --path src/main.ts --path docs`,
     )
     .action(async (checkpoint: string, flags: RestoreFlags) => {
       const client = await connect(flags)
       const id = await conversationId(client, flags.conversation)
       const done = await client.restore(id, {
         checkpoint_id: checkpoint,
-        ...(flags.path ? { paths: flags.path } : {}),
+        ...(flags.path ? { paths: flags.path.map((path) => projectPath(flags, path)) } : {}),
         ...(flags.dryRun ? { dry_run: true } : {}),
       })
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
-      printReport(done, flags.dryRun ? 'would be' : 'were')
-      if (done.safety_checkpoint !== null) {
-        console.log(dim(`To undo it: waymark restore ${done.safety_checkpoint.slice(0, SHORT_ID)}`))
-      }
+      printReport(done, flags.dryRun ? 'would be' : null)
+      if (done.safety_checkpoint !== null) console.log(undoHint(done.safety_checkpoint, id, flags))
     })
 }
 
-/** What was done with files, and what was not. */
-export function printReport({ restored, deleted, skipped }: Report, were: string): void {
+/** How to take it back, in words that work wherever they are said. */
+export function undoHint(checkpoint: string, conversation: string, flags: Record<string, unknown>): string {
+  const where = ['project', 'dataDir', 'url'].flatMap((name) =>
+    typeof flags[name] === 'string' ? [`--${name === 'dataDir' ? 'data-dir' : name} ${flags[name]}`] : [],
+  )
+  return dim(
+    `To undo it: waymark restore ${[checkpoint.slice(0, SHORT_ID), `-c ${conversation}`, ...where].join(' ')}`,
+  )
+}
+
+/** What was done with files, and what was not; `would` when nothing was done. */
+export function printReport({ restored, deleted, skipped }: Report, would: string | null): void {
   for (const path of restored) console.log(`restored  ${printable(path)}`)
   for (const path of deleted) console.log(`deleted   ${printable(path)}`)
   for (const { path, reason } of skipped) {
     console.log(`${removed('skipped')}   ${printable(path)}: ${printable(reason)}`)
   }
+  if (restored.length + deleted.length + skipped.length === 0) {
+    return console.log(bold('Nothing to restore: the files are as they were then.'))
+  }
+  const verb = would ?? (restored.length === 1 ? 'was' : 'were')
   const skippedText = skipped.length === 0 ? '' : `, ${skipped.length} skipped`
   console.log(
-    bold(`${count(restored.length, 'file')} ${were} restored, ${deleted.length} deleted${skippedText}.`),
+    bold(`${count(restored.length, 'file')} ${verb} restored, ${deleted.length} deleted${skippedText}.`),
   )
 }

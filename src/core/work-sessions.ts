@@ -8,6 +8,7 @@ import type {
   Restored,
   SessionView,
 } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
@@ -129,6 +130,14 @@ export const labels = {
   beforeApproval: 'Before approval',
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
+
+export function workspaceNotHere(named: string | null, here: string): WaymarkError {
+  return new WaymarkError(
+    'workspace_not_here',
+    `The files of this conversation are in the workspace ${named}, and this server has ${here}. ` +
+      `If that is the same folder under another name: waymark serve --workspace-id ${named}`,
+  )
+}
 
 /** A restore, reset or approval that is under way in a workspace: no run begins there until it has ended (W8). */
 export interface WorkChange {

@@ -26,6 +26,8 @@ export interface AppDependencies {
   metrics: HttpMetrics
   /** The workspace that new conversations are about, unless they name another. */
   workspaceId: string
+  /** Nobody else works on this store: what we do not do is not done. */
+  isOnlyServer: boolean
   /** Host names we answer for besides the loopback ones. */
   allowedHosts: readonly string[]
   /** Codes that each open one browser session; a code is forgotten when it is used. */

@@ -4,7 +4,7 @@ import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from './git.ts'
 import { openManifest } from './manifest.ts'
 import { conversationsOnDisk, readBranches, storeFolder } from './repository.ts'
-import { sizeOfStore } from './store-upkeep.ts'
+import { recordsOf, sizeOfStore } from './store-upkeep.ts'
 
 /** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
 export interface Examination {
@@ -13,6 +13,8 @@ export interface Examination {
   checkpoints: number
   packs: number
   problems: string[]
+  /** Nothing wrong. */
+  notes: string[]
 }
 
 export async function examine(deps: {
@@ -26,6 +28,7 @@ export async function examine(deps: {
   const store = storeFolder(dataDir)
   const git = createGit({ store, path: deps.path })
   const problems: string[] = []
+  const notes: string[] = []
   const checkpoints = await deps.store.reachable()
   const conversations = await deps.store.conversations(deps.workspaceId)
   const here = conversations.length > 0 || existsSync(store)
@@ -61,6 +64,7 @@ export async function examine(deps: {
     checkpoints: checkpoints.length,
     packs,
     problems,
+    notes,
   }
 
   /** A checkpoint is whole when everything it reaches is there. */
@@ -70,7 +74,13 @@ export async function examine(deps: {
     )
     if (tips.length === 0) return []
     try {
-      await git.run(store, ['rev-list', '--objects', '--quiet', '--stdin'], `${tips.join('\n')}\n`)
+      // What their messages name is needed for a restore as well.
+      const records = await recordsOf(git, store, tips)
+      await git.run(
+        store,
+        ['rev-list', '--objects', '--quiet', '--stdin'],
+        `${[...tips, ...records].join('\n')}\n`,
+      )
       return []
     } catch (error) {
       return [`a checkpoint can not be restored whole: ${(error as Error).message}`]

@@ -71,7 +71,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
 
   async function carryOut<T>(
     kind: WorkChange['kind'],
-    { tenant, conversationId, by, idempotency = undefined }: WorkCommand,
+    { tenant, conversationId, by, idempotency }: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T> {
     const release = deps.hold()

@@ -40,7 +40,7 @@ export async function collect(options: {
 }
 
 /** What checkpoints and all before them name in their messages: git does not follow that by itself. */
-async function recordsOf(git: Git, store: string, checkpoints: readonly string[]): Promise<string[]> {
+export async function recordsOf(git: Git, store: string, checkpoints: readonly string[]): Promise<string[]> {
   const format = `--format=%(trailers:key=${RECORD},valueonly)`
   const printed = await git.run(store, ['log', '--stdin', format], `${checkpoints.join('\n')}\n`)
   return [...new Set(printed.toString().split('\n'))].filter((line) => line !== '')

@@ -9,6 +9,7 @@ import {
   type WorkState,
   type WorkStore,
   workStateOf,
+  workspaceNotHere,
 } from '../core/work-sessions.ts'
 import type { SessionView } from '../protocol/api.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -50,11 +51,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
   async function stateOf(tenant: string, id: ConversationId): Promise<WorkState> {
     const state = workStateOf(await store.rows(tenant, id))
     if (state.workspaceId === workspaceId) return state
-    throw new WaymarkError(
-      'workspace_not_here',
-      `The files of this conversation are in the workspace ${state.workspaceId}, and this server has ${workspaceId}. ` +
-        `If that is the same folder under another name: waymark serve --workspace-id ${state.workspaceId}`,
-    )
+    throw workspaceNotHere(state.workspaceId, workspaceId)
   }
 
   /** Takes a checkpoint, `nth` behind the last one. */

@@ -204,31 +204,6 @@ describe('a checkpoint', () => {
     expect(one.git('cat-file', 'blob', `${id}:a.txt`)).toBe('two')
   })
 
-  it('reads only what has changed, also after a restart', async () => {
-    one = openTestWorkspace()
-    for (let i = 0; i < 50; i++) write(`f${i}.txt`, `file ${i}`)
-    await one.checkpoint()
-    // Once more when their times are old enough to tell.
-    await new Promise((resolve) => setTimeout(resolve, 2100))
-    await one.checkpoint()
-    await one.reopen()
-    const reads: string[] = []
-    write('f7.txt', 'changed')
-    const before = atimes()
-    await one.checkpoint()
-    for (const [path, time] of atimes()) if (before.get(path) !== time) reads.push(path)
-    // Where access times are not kept there is nothing to see.
-    if (reads.length > 0) expect(reads).toEqual(['f7.txt'])
-
-    function atimes() {
-      return new Map(
-        readdirSync(one.root)
-          .filter((name) => name.endsWith('.txt'))
-          .map((name) => [name, statSync(at(name)).atimeMs]),
-      )
-    }
-  })
-
   it('a file that was ignored and no longer is comes in, and the other way about', async () => {
     one = openTestWorkspace()
     write('.gitignore', 'a.txt\n')

@@ -1,6 +1,7 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { workspaceNotHere } from '../../core/work-sessions.ts'
 import {
   acceptedMessageSchema,
   answerApprovalSchema,
@@ -9,7 +10,7 @@ import {
   stoppedSchema,
 } from '../../protocol/api.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { isId, newId, type RunId } from '../../protocol/ids.ts'
+import { type ConversationId, isId, newId, type RunId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
@@ -99,6 +100,13 @@ const approve = createRoute({
 export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { clock } = deps
 
+  /** A message that nobody would ever work on had better not be accepted. */
+  async function refuseForeign(tenant: string, id: ConversationId): Promise<void> {
+    const { workspace_id } = await deps.ledger.conversation(tenant, id)
+    if (workspace_id !== null && workspace_id !== deps.workspaceId)
+      throw workspaceNotHere(workspace_id, deps.workspaceId)
+  }
+
   app.openapi(send, async (c) => {
     const now = clock.now()
     const { tenant, scopes } = c.get('caller')
@@ -111,6 +119,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       content: c.req.valid('json').content,
       mayChangeFiles: scopes.includes('workspace:write'),
     }
+    if (deps.isOnlyServer) await refuseForeign(tenant, id)
     const isStreamed = wantsStream(c)
     // Where the stream begins is read first: the run may begin at once.
     const head = isStreamed ? await deps.ledger.line(tenant, id) : null

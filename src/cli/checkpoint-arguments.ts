@@ -1,0 +1,32 @@
+import { relative, resolve, sep } from 'node:path'
+import { InvalidArgumentError } from 'commander'
+import { configAbove } from './options.ts'
+import { CommandError } from './output.ts'
+
+/** What commands about files are given. */
+
+export const SHORT_ID = 10
+
+/** A checkpoint's id, or how it begins. */
+export function checkpointId(text: string): string {
+  const id = text.toLowerCase()
+  if (/^[0-9a-f]{7,40}$/.test(id)) return id
+  throw new InvalidArgumentError(
+    'It is not the id of a checkpoint: 7 digits of it at least, as `waymark checkpoints` shows them.',
+  )
+}
+
+/** A path as the person sees it from where they are, seen from the project. */
+export function projectPath(flags: Record<string, unknown>, given: string): string {
+  // In quotes: bytes that are no text, as they are shown.
+  if (given.startsWith('"')) return given
+  const { project } = configAbove(flags)
+  const path = relative(project, resolve(process.env.INIT_CWD ?? process.cwd(), given))
+  if (path === '') throw new CommandError('that is the whole project; leave --path out')
+  if (path === '..' || path.startsWith(`..${sep}`)) throw new CommandError(`${given} is outside the project`)
+  return path.split(sep).join('/')
+}
+
+export function collect(value: string, before: string[] = []): string[] {
+  return [...before, value]
+}
