@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import {
   chmodSync,
   copyFileSync,
@@ -9,9 +9,9 @@ import {
   readFileSync,
   readlinkSync,
   renameSync,
-  rmSync,
   symlinkSync,
   unlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import type { BytePath } from './byte-path.ts'
@@ -26,12 +26,12 @@ import type { TreeEntry } from './trees.ts'
  * so that after a crash it is known what was taken from where.
  */
 export interface Aside {
-  /** Takes whatever is there now. */
-  take(folder: OpenFolder, name: BytePath, path: BytePath): void
-  taken(folder: OpenFolder, path: BytePath): Look
-  /** Where it was, unless something else is there by now: then it is kept among the rescued ones. */
-  putBack(folder: OpenFolder, name: BytePath, path: BytePath): void
-  drop(folder: OpenFolder, path: BytePath): void
+  /** Takes whatever is there now, and answers where it is. */
+  take(folder: OpenFolder, name: BytePath, path: BytePath): Place
+  /** Where something is that was taken from there before a crash, or null. */
+  leftOver(folder: OpenFolder, path: BytePath): Place | null
+  /** Back to where it was, unless something else is there by now: then it is kept among the rescued ones. */
+  putBack(folder: OpenFolder, name: BytePath, place: Place): void
   /** The file that will be put in place; written by the caller. */
   fresh(path: BytePath): string
   /** Puts it in place, never over something that is there. */
@@ -39,6 +39,8 @@ export interface Aside {
   putLink(folder: OpenFolder, name: BytePath, target: Buffer): void
   clear(): void
 }
+
+type Place = string | Buffer
 
 /** A file or link as it is found, `other` for anything else, null for nothing. */
 export type Look = (TreeEntry & { permissions: number }) | 'other' | null
@@ -50,13 +52,11 @@ export function createAside(options: { folder: string; rescued: string }): Aside
   const fresh = (path: BytePath) => join(options.folder, `fresh-${id(path)}`)
   const beside = (folder: OpenFolder, path: BytePath) => folder.at(`.waymark-taken-${id(path)}`)
 
-  function placeOf(folder: OpenFolder, path: BytePath): string | Buffer | null {
-    return [own(path), beside(folder, path)].find((place) => lookAt(place) !== null) ?? null
-  }
+  const hasLeftOvers = readdirSync(options.folder).length > 0
 
-  function rescue(place: string | Buffer, name: string): void {
+  function rescue(place: Place, name: string): void {
     mkdirSync(options.rescued, { recursive: true })
-    const kept = join(options.rescued, `${Date.now()}-${name}`)
+    const kept = join(options.rescued, `${Date.now()}-${randomBytes(3).toString('hex')}-${name}`)
     try {
       renameSync(place, kept)
     } catch (error) {
@@ -66,35 +66,31 @@ export function createAside(options: { folder: string; rescued: string }): Aside
     }
   }
 
-  function drop(folder: OpenFolder, path: BytePath): void {
-    const place = placeOf(folder, path)
-    if (place !== null) unlinkSync(place)
-  }
-
   return {
     fresh,
-    drop,
     take(folder, name, path) {
       try {
         renameSync(folder.at(name), own(path))
+        return own(path)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+        // So that after a crash it is looked for there.
+        writeFileSync(join(options.folder, 'beside'), '')
         renameSync(folder.at(name), beside(folder, path))
+        return beside(folder, path)
       }
     },
-    taken(folder, path) {
-      const place = placeOf(folder, path)
-      return place === null ? null : lookAt(place)
+    leftOver(folder, path) {
+      if (!hasLeftOvers) return null
+      return [own(path), beside(folder, path)].find((place) => isThere(place)) ?? null
     },
-    putBack(folder, name, path) {
-      const place = placeOf(folder, path)
-      if (place === null) return
+    putBack(folder, name, place) {
       try {
         linkSync(place, folder.at(name))
       } catch {
         // Something else is there, or there are no hard links here.
-        if (lookAt(folder.at(name)) === null) return renameSync(place, folder.at(name))
-        return rescue(place, `taken-${id(path)}`)
+        if (!isThere(folder.at(name))) return renameSync(place, folder.at(name))
+        return rescue(place, 'taken')
       }
       unlinkSync(place)
     },
@@ -107,23 +103,27 @@ export function createAside(options: { folder: string; rescued: string }): Aside
         const copy = folder.at(`.waymark-fresh-${id(path)}`)
         copyFileSync(fresh(path), copy)
         chmodSync(copy, lstatSync(fresh(path)).mode & 0o777)
-        if (lookAt(folder.at(name)) !== null) {
+        if (isThere(folder.at(name))) {
           unlinkSync(copy)
           throw Object.assign(new Error('it is there'), { code: 'EEXIST' })
         }
         renameSync(copy, folder.at(name))
       }
-      rmSync(fresh(path), { force: true })
+      unlinkSync(fresh(path))
     },
     putLink: (folder, name, target) => symlinkSync(target, folder.at(name)),
     clear() {
       for (const name of readdirSync(options.folder)) {
         // Taken, and neither put back nor found to be saved: somebody will want it.
         if (name.startsWith('taken-')) rescue(join(options.folder, name), name)
+        else unlinkSync(join(options.folder, name))
       }
-      rmSync(options.folder, { recursive: true, force: true })
     },
   }
+}
+
+function isThere(place: string | Buffer): boolean {
+  return lstatSync(place, { throwIfNoEntry: false }) !== undefined
 }
 
 export function lookAt(place: string | Buffer): Look {

@@ -11,7 +11,7 @@ import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
-import type { CheckpointFrame, WorkSessionsDependencies } from './work-sessions.ts'
+import { type CheckpointFrame, frameOf, type WorkSessionsDependencies } from './work-sessions.ts'
 import type { MadeCheckpoint, RestoreReport } from './workspace.ts'
 
 /**
@@ -139,8 +139,13 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   /** From what the change itself says, so that it can be done again, also when its conversation has gone. */
   async function putFilesBack(change: Safe): Promise<Done<unknown>> {
     const { target, safety, paths, kind } = change
-    const report = await asked(workspace.restore({ target, safety: safety.checkpoint_id, paths }))
-    return kind === 'reset' ? resetDone(change, report) : await restoreDone(change, report)
+    const label = labels.restoredTo(target)
+    const then = kind === 'reset' ? {} : { then: { label, time: deps.clock.now() } }
+    const restored = await asked(workspace.restore({ target, safety: safety.checkpoint_id, paths, ...then }))
+    const { made, ...report } = restored
+    return made
+      ? restoreDone(change, report, frameOf(made, safety.work_session, label, (safety.number ?? 0) + 1))
+      : resetDone(change, report)
   }
 
   function resetDone({ target, safety }: Safe, report: RestoreReport): Done<ResetDone> {
@@ -153,11 +158,16 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     }
   }
 
-  async function restoreDone({ target, safety }: Safe, report: RestoreReport): Promise<Done<Restored>> {
-    const { work_session: session, checkpoint_id, number = 0 } = safety
-    const label = labels.restoredTo(target)
-    const { made, frame } = await take({ lastNumber: number }, { session, label, parents: [checkpoint_id] })
-    const ids = { restored_to: target, new_checkpoint: made.id, safety_checkpoint: checkpoint_id }
+  function restoreDone(
+    { target, safety }: Safe,
+    report: RestoreReport,
+    frame: CheckpointFrame,
+  ): Done<Restored> {
+    const ids = {
+      restored_to: target,
+      new_checkpoint: frame.checkpoint_id,
+      safety_checkpoint: safety.checkpoint_id,
+    }
     const { restored, deleted, skipped } = report
     const counts = { restored: restored.length, deleted: deleted.length }
     return {

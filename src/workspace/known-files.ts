@@ -57,7 +57,7 @@ export interface KnownFilesOptions {
 /** A tool would overwrite a file that is too large to be kept first. */
 export class TooLargeToKeep extends Error {}
 
-const WATCHED_FROM = 2000
+const WATCHED_FROM = 200
 
 export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   const { root, manifest, objects, umask } = options

@@ -73,9 +73,12 @@ interface FileRow {
 
 export function openManifest(path: string): Manifest {
   const { db, isNew } = openDatabase(path)
+  let current: 'quickly' | 'durably' | null = null
   let version = db.pragma('data_version', { simple: true })
   const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
   const drop = db.prepare('delete from files where path = ?')
+  const putCommit = db.prepare('insert or ignore into commits values (?, ?)')
+  const getNote = db.prepare('select value from notes where name = ?')
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
@@ -87,13 +90,14 @@ export function openManifest(path: string): Manifest {
       version = db.pragma('data_version', { simple: true })
       return version !== before
     },
-    noteCommit: (id, at) => void db.prepare('insert or ignore into commits values (?, ?)').run(id, at),
+    noteCommit: (id, at) => void putCommit.run(id, at),
     commitsSince(at) {
       db.prepare('delete from commits where at < ?').run(at)
       return (db.prepare('select id from commits').all() as { id: string }[]).map((row) => row.id)
     },
     lock(how) {
-      db.pragma(`synchronous = ${how === 'durably' ? 'FULL' : 'NORMAL'}`)
+      if (how !== current) db.pragma(`synchronous = ${how === 'durably' ? 'FULL' : 'NORMAL'}`)
+      current = how
       begin.run()
     },
     commit: () => void commit.run(),
@@ -140,9 +144,7 @@ export function openManifest(path: string): Manifest {
       )
     },
     note(name) {
-      const row = db.prepare('select value from notes where name = ?').get(name) as
-        | { value: string }
-        | undefined
+      const row = getNote.get(name) as { value: string } | undefined
       return row?.value ?? null
     },
     setNote(name, value) {

@@ -1,4 +1,5 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync } from 'node:fs'
+import { parentOf } from './aside.ts'
 import { type BytePath, onDisk } from './byte-path.ts'
 
 /** A symbolic link, or something that is no folder, stands where a folder should be. */
@@ -7,50 +8,62 @@ export class InTheWay extends Error {}
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
 /** Where the system lets one open relative to a handle; elsewhere the path must do. */
 const HAS_HANDLES = existsSync('/proc/self/fd')
+const MAX_OPEN = 100
 
 export interface OpenFolder {
   /** The path of an entry, as the file system takes it; it stays in this very folder whatever happens to its name. */
   at(name: BytePath): string | Buffer
-  close(): void
 }
 
 /**
- * Opens a folder below the root, step by step and without following links, so that none made meanwhile leads out of the
- * workspace. Null when it is not there and not to be made.
+ * Folders below the root, opened step by step and without following links, so that none made meanwhile leads out of the
+ * workspace. They stay open for the next file in them.
  */
-export function openFolder(root: BytePath, path: BytePath, create: boolean): OpenFolder | null {
-  let folder = handle(root, openSync(onDisk(root), O_RDONLY | O_DIRECTORY))
-  for (const part of path === '' ? [] : path.split('/')) {
-    try {
-      folder = below(folder, part, create)
-    } catch (error) {
-      folder.close()
-      const { code } = error as NodeJS.ErrnoException
-      if (code === 'ENOENT') return null
-      if (code === 'ELOOP' || code === 'ENOTDIR') throw new InTheWay(code)
-      throw error
-    }
-  }
-  return folder
+export interface OpenFolders {
+  /** Null when it is not there and not to be made. */
+  get(path: BytePath, create: boolean): OpenFolder | null
+  /** Lets go of all of them; they are opened anew when they are needed again. */
+  close(): void
 }
 
-type Handle = OpenFolder & { path: BytePath }
+export function createOpenFolders(root: BytePath): OpenFolders {
+  const open = new Map<BytePath, OpenFolder & { descriptor: number }>()
 
-function below(outer: Handle, name: BytePath, create: boolean): Handle {
-  const path = outer.at(name)
-  let opened: number
+  function get(path: BytePath, create: boolean): OpenFolder | null {
+    const known = open.get(path)
+    if (known) return known
+    const outer = path === '' ? null : get(parentOf(path), create)
+    if (path !== '' && !outer) return null
+    const name = path.slice(path.lastIndexOf('/') + 1)
+    const descriptor = outer
+      ? openBelow(outer.at(name), create)
+      : openSync(onDisk(root), O_RDONLY | O_DIRECTORY)
+    if (descriptor === null) return null
+    const base = HAS_HANDLES ? `/proc/self/fd/${descriptor}` : `${root}/${path}`
+    const folder = { descriptor, at: (entry: BytePath) => onDisk(`${base}/${entry}`) }
+    if (open.size >= MAX_OPEN) close()
+    open.set(path, folder)
+    return folder
+  }
+
+  function close(): void {
+    for (const { descriptor } of open.values()) closeSync(descriptor)
+    open.clear()
+  }
+
+  return { get, close }
+}
+
+function openBelow(place: string | Buffer, create: boolean): number | null {
+  const flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
   try {
-    opened = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    return openSync(place, flags)
   } catch (error) {
-    if (!create || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    mkdirSync(path)
-    opened = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ELOOP' || code === 'ENOTDIR') throw new InTheWay(code)
+    if (code !== 'ENOENT') throw error
+    if (!create) return null
+    mkdirSync(place)
+    return openSync(place, flags)
   }
-  outer.close()
-  return handle(`${outer.path}/${name}`, opened)
-}
-
-function handle(path: BytePath, opened: number): Handle {
-  const base = HAS_HANDLES ? `/proc/self/fd/${opened}` : path
-  return { path, at: (name) => onDisk(`${base}/${name}`), close: () => closeSync(opened) }
 }

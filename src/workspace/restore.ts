@@ -1,9 +1,20 @@
-import { chmodSync, lstatSync, readdirSync, rmdirSync } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
+import {
+  chmodSync,
+  closeSync,
+  fchmodSync,
+  fdatasync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { promisify } from 'node:util'
 import { type Aside, isEqual, type Look, lookAt, nameOf, parentOf } from './aside.ts'
 import { type BytePath, onDisk } from './byte-path.ts'
 import type { Git } from './git.ts'
-import { InTheWay, type OpenFolder, openFolder } from './open-folder.ts'
+import { createOpenFolders, InTheWay, type OpenFolder, type OpenFolders } from './open-folder.ts'
 import type { Action, RestorePlan, Skipped } from './restore-plan.ts'
 
 /**
@@ -35,9 +46,32 @@ export const skipReasons = {
   inTheWay: 'a symbolic link, or a file that was not saved, is in the way',
 } as const
 
+const dataSync = promisify(fdatasync)
+
 class Skip extends Error {}
 
-export async function restore({ git, root, aside, plan }: RestoreOptions): Promise<RestoreOutcome> {
+export async function restore(
+  options: RestoreOptions,
+): Promise<RestoreOutcome & { durable: Promise<unknown> }> {
+  const folders = createOpenFolders(options.root)
+  const syncing: Promise<void>[] = []
+  try {
+    return { ...(await carryOut(options, folders, syncing)), durable: Promise.all(syncing) }
+  } catch (error) {
+    await Promise.allSettled(syncing)
+    throw error
+  } finally {
+    folders.close()
+  }
+}
+
+async function carryOut(
+  { git, aside, plan }: RestoreOptions,
+  folders: OpenFolders,
+  syncing: Promise<void>[],
+): Promise<RestoreOutcome> {
+  /** New files, open until they are durable. */
+  const written: number[] = []
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
   // First what goes, the innermost first: a folder may have to make room for a file.
   const removals = plan.actions.filter((action) => !action.to).toReversed()
@@ -57,8 +91,10 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
       })
       if (isDone) outcome.restored.push(action.path)
     }
+    // All at once, when they are in place: the file system makes them durable together.
+    for (const file of written.splice(0)) syncing.push(dataSync(file).finally(() => closeSync(file)))
   }
-  for (const path of plan.makeFolders) attempt(path, () => openFolder(root, path, true)?.close())
+  for (const path of plan.makeFolders) attempt(path, () => void folders.get(path, true))
   verify()
   outcome.deleted.reverse()
   outcome.skipped.sort((a, b) => (a.path < b.path ? -1 : 1))
@@ -81,13 +117,8 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
 
   function lookBelow(path: BytePath): Look {
     try {
-      const folder = openFolder(root, parentOf(path), false)
-      if (!folder) return null
-      try {
-        return lookAt(folder.at(nameOf(path)))
-      } finally {
-        folder.close()
-      }
+      const folder = folders.get(parentOf(path), false)
+      return folder && lookAt(folder.at(nameOf(path)))
     } catch (error) {
       // Its folder has made room for a file.
       if (error instanceof InTheWay) return null
@@ -105,77 +136,67 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
     }
   }
 
-  /** The new file, durable before anything is touched; of a link, where it leads. */
+  /** The new file, beside the workspace; of a link, where it leads. */
   async function prepare({ path, to, permissions }: Action): Promise<Buffer | null> {
     const found = to && (await git.read(to.oid))
     if (found?.type !== 'blob') throw new Skip(skipReasons.missing)
     if (to?.mode === '120000') return found.body
-    // One that a killed restore left may be the very file that is in place by now: never written to.
-    await rm(aside.fresh(path), { force: true })
-    const file = await open(aside.fresh(path), 'wx', 0o600)
+    const file = openNew(aside.fresh(path))
     try {
-      await file.writeFile(found.body)
-      await file.chmod(permissions)
-      await file.datasync()
-    } finally {
-      await file.close()
+      writeFileSync(file, found.body)
+      fchmodSync(file, permissions)
+    } catch (error) {
+      closeSync(file)
+      throw error
     }
+    written.push(file)
     return null
   }
 
   function write(action: Action, linkTarget: Buffer | null): void {
     const { path, from, to, permissions } = action
-    const folder = openFolder(root, parentOf(path), true)
+    const folder = folders.get(parentOf(path), true)
     if (!folder) throw new Skip(skipReasons.gone)
     const name = nameOf(path)
-    try {
-      const found = lookAt(folder.at(name))
-      if (found && found !== 'other' && isEqual(found, to)) {
-        if (!linkTarget && found.permissions !== permissions) chmodSync(folder.at(name), permissions)
-        if (isEqual(aside.taken(folder, path), from)) aside.drop(folder, path)
-        return
-      }
-      if (found) takeIfSaved(folder, action)
-      const taken = aside.taken(folder, path)
-      if (!taken && from) throw new Skip(skipReasons.gone)
-      if (!isEqual(taken, from)) {
-        aside.putBack(folder, name, path)
-        throw new Skip(skipReasons.changed)
-      }
-      try {
-        if (linkTarget) aside.putLink(folder, name, linkTarget)
-        else aside.put(folder, name, path)
-      } catch (error) {
-        aside.putBack(folder, name, path)
-        throw error
-      }
-      aside.drop(folder, path)
-    } finally {
-      folder.close()
+    const found = lookAt(folder.at(name))
+    const before = aside.leftOver(folder, path)
+    if (found && found !== 'other' && isEqual(found, to)) {
+      if (!linkTarget && found.permissions !== permissions) chmodSync(folder.at(name), permissions)
+      if (before && isEqual(lookAt(before), from)) unlinkSync(before)
+      return
     }
+    const taken = found ? takeIfSaved(folder, action, found) : before
+    if (!taken && from) throw new Skip(skipReasons.gone)
+    if (taken && !isEqual(lookAt(taken), from)) {
+      aside.putBack(folder, name, taken)
+      throw new Skip(skipReasons.changed)
+    }
+    try {
+      if (linkTarget) aside.putLink(folder, name, linkTarget)
+      else aside.put(folder, name, path)
+    } catch (error) {
+      if (taken) aside.putBack(folder, name, taken)
+      throw error
+    }
+    if (taken) unlinkSync(taken)
   }
 
   function remove(action: Action): void {
     const { path, from } = action
-    const folder = openFolder(root, parentOf(path), false)
+    const folder = folders.get(parentOf(path), false)
     if (!folder) return
-    try {
-      if (lookAt(folder.at(nameOf(path)))) takeIfSaved(folder, action)
-      const taken = aside.taken(folder, path)
-      if (!taken) return
-      if (isEqual(taken, from)) return aside.drop(folder, path)
-      aside.putBack(folder, nameOf(path), path)
-      throw new Skip(skipReasons.changed)
-    } finally {
-      folder.close()
-    }
+    const found = lookAt(folder.at(nameOf(path)))
+    const taken = found ? takeIfSaved(folder, action, found) : aside.leftOver(folder, path)
+    if (!taken) return
+    if (isEqual(lookAt(taken), from)) return unlinkSync(taken)
+    aside.putBack(folder, nameOf(path), taken)
+    throw new Skip(skipReasons.changed)
   }
 
-  function takeIfSaved(folder: OpenFolder, { path, from }: Action): void {
-    const found = lookAt(folder.at(nameOf(path)))
+  function takeIfSaved(folder: OpenFolder, { path, from }: Action, found: Look) {
     if (!from || found === 'other') throw new Skip(skipReasons.unsaved)
     if (!isEqual(found, from)) throw new Skip(skipReasons.changed)
-    aside.take(folder, nameOf(path), path)
+    return aside.take(folder, nameOf(path), path)
   }
 
   /** Folders that the removals have left empty, and those that were made empty since. Others' empty folders stay. */
@@ -187,16 +208,26 @@ export async function restore({ git, root, aside, plan }: RestoreOptions): Promi
     for (const path of [...candidates].toSorted().toReversed()) {
       if (await plan.isKnownFolder(path)) continue
       try {
-        const folder = openFolder(root, parentOf(path), false)
-        try {
-          if (folder) rmdirSync(folder.at(nameOf(path)))
-        } finally {
-          folder?.close()
-        }
+        const folder = folders.get(parentOf(path), false)
+        if (folder) rmdirSync(folder.at(nameOf(path)))
       } catch {
         // Not empty, or not a folder any more: then it stays.
       }
     }
+    // What has gone must not be taken for being there.
+    folders.close()
+  }
+}
+
+/** One that a killed restore left may be the very file that is in place by now: it is never written to. */
+function openNew(path: string): number {
+  const open = () => openSync(path, 'wx', 0o600)
+  try {
+    return open()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    unlinkSync(path)
+    return open()
   }
 }
 

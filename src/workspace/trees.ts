@@ -32,12 +32,14 @@ export function storeTree(objects: ObjectStore, folder: Folder): string | null {
 }
 
 export function treeBody(entries: readonly { mode: string; name: BytePath; oid: string }[]): Buffer {
-  return Buffer.concat(
-    entries.flatMap(({ mode, name, oid }) => [
-      Buffer.from(`${mode} ${name}\0`, 'latin1'),
-      Buffer.from(oid, 'hex'),
-    ]),
-  )
+  const length = entries.reduce((sum, { mode, name }) => sum + mode.length + name.length + 22, 0)
+  const body = Buffer.allocUnsafe(length)
+  let at = 0
+  for (const { mode, name, oid } of entries) {
+    at += body.write(`${mode} ${name}\0`, at, 'latin1')
+    at += body.write(oid, at, 'hex')
+  }
+  return body
 }
 
 export function parseTree(body: Buffer): Map<BytePath, TreeEntry> {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type FSWatcher, mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
+import { type FSWatcher, mkdirSync, readFileSync, rmSync, utimesSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BytePath, joined, onDisk } from './byte-path.ts'
 
@@ -36,12 +36,15 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
   let hints = new Set<BytePath>()
   let isSound = true
   let burst = 0
-  let onCookie: ((name: string) => void) | null = null
+  let onCookie: (() => void) | null = null
 
+  // One file, touched each time: that is one event. The last touch has come back, or this watch is not sound.
   mkdirSync(options.cookies, { recursive: true })
+  const cookie = join(options.cookies, randomBytes(8).toString('hex'))
+  writeFileSync(cookie, '')
   const cookieWatch = watch(options.cookies, { encoding: 'latin1' }, (_, name) => {
     countBurst()
-    if (name) onCookie?.(name)
+    if (name !== null && cookie.endsWith(name)) onCookie?.()
   })
   cookieWatch.on('error', doubt)
 
@@ -82,23 +85,19 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
   }
 
   async function catchUp(): Promise<boolean> {
-    const name = randomBytes(8).toString('hex')
-    const path = join(options.cookies, name)
     const back = new Promise<boolean>((resolve) => {
       const timer = setTimeout(() => resolve(false), COOKIE_MS)
-      onCookie = (seen) => {
-        if (seen !== name) return
+      onCookie = () => {
         clearTimeout(timer)
         resolve(true)
       }
     })
-    try {
-      writeFileSync(path, '')
-      return await back
-    } finally {
-      onCookie = null
-      rmSync(path, { force: true })
-    }
+    const now = new Date()
+    utimesSync(cookie, now, now)
+    const isBack = await back
+    onCookie = null
+    if (!isBack) doubt()
+    return isBack
   }
 
   return {
@@ -122,6 +121,7 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
       for (const watcher of watchers.values()) watcher.close()
       watchers.clear()
       cookieWatch.close()
+      rmSync(cookie, { force: true })
     },
   }
 }

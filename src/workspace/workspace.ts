@@ -25,8 +25,13 @@ export interface Workspace {
   merge(command: { of: string; parents: string[]; label: string; time: number }): Promise<string>
   /** What a restore would do. */
   preview(command: RestoreCommand): Promise<RestoreReport>
-  /** Puts files back, from what the safety checkpoint has. After a crash the same call finishes it (W5). */
-  restore(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
+  /**
+   * Puts files back, from what the safety checkpoint has, and makes a checkpoint behind it if one is named. After a crash
+   * the same call finishes it (W5).
+   */
+  restore(
+    command: RestoreCommand & { safety: string; then?: { label: string; time: number } },
+  ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
   /** Takes back what that restore did, and nothing that others have done since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
   /** Which of these are neither in the checkpoint nor there now. */
@@ -214,27 +219,33 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
     return await planRestore({ git, now, target: await then(target), paths: paths?.map(fromShown) ?? null })
   }
 
-  async function carryOut(plan: RestorePlan): Promise<RestoreReport> {
+  async function carryOut<T>(
+    plan: RestorePlan,
+    then: () => Promise<T>,
+  ): Promise<{ report: RestoreReport; made: T }> {
     const aside = createAside({ folder: join(dataDir, 'tmp', 'restore'), rescued })
     const outcome = await restore({ git, root, aside, plan })
+    // What follows becomes durable together with the files.
+    const [made] = await Promise.all([then(), outcome.durable])
     aside.clear()
-    return shownReport(outcome)
+    return { report: shownReport(outcome), made }
+  }
+
+  async function checkpoint({ label, parents: wanted, time }: CheckpointCommand): Promise<MadeCheckpoint> {
+    // A store that was deleted, or left on another machine, must not keep anybody from working on.
+    const parents = wanted.filter(isStored)
+    const stamped = known.stamp(time)
+    const before = known.lastTree()
+    const now = await known.storeNow()
+    const id = await storeCommit({ ...now, parents, label, time: stamped })
+    const { files, leftOut } = known.counts()
+    const last = parents[0] === undefined ? null : await readCommit(git, parents[0])
+    const isSame = last?.tree === now.tree && last.record === now.record
+    return { id, files, changed: await countChanged(last, before, now), excluded: leftOut, isSame }
   }
 
   return {
-    checkpoint: ({ label, parents: wanted, time }) =>
-      locked(async () => {
-        // A store that was deleted, or left on another machine, must not keep anybody from working on.
-        const parents = wanted.filter(isStored)
-        const stamped = known.stamp(time)
-        const before = known.lastTree()
-        const now = await known.storeNow()
-        const id = await storeCommit({ ...now, parents, label, time: stamped })
-        const { files, leftOut } = known.counts()
-        const last = parents[0] === undefined ? null : await readCommit(git, parents[0])
-        const isSame = last?.tree === now.tree && last.record === now.record
-        return { id, files, changed: await countChanged(last, before, now), excluded: leftOut, isSame }
-      }),
+    checkpoint: (command) => locked(() => checkpoint(command)),
     merge: ({ of, parents, label, time }) =>
       locked(async () => {
         const { tree, record } = await readCommit(git, of)
@@ -247,12 +258,19 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
       }),
     restore: (command) =>
       locked(async () => {
-        const plan = await planFor(await readCommit(git, command.safety), command)
+        const { safety, then: next } = command
+        const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
-        return await carryOut(plan)
+        const { report, made } = await carryOut(plan, async () =>
+          next ? await checkpoint({ ...next, parents: [safety] }) : null,
+        )
+        return { ...report, made }
       }),
     undo: ({ target, safety, paths }) =>
-      locked(async () => await carryOut(await planFor(await then(target), { target: safety, paths }))),
+      locked(async () => {
+        const plan = await planFor(await then(target), { target: safety, paths })
+        return (await carryOut(plan, async () => null)).report
+      }),
     unknownPaths: (target, paths) =>
       locked(async () => {
         const trees = [(await then(target)).tree, (await storeNow()).tree]

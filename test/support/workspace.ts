@@ -12,7 +12,7 @@ export interface TestWorkspace {
   /** A checkpoint behind the last one. */
   checkpoint(label?: string): Promise<string>
   /** The safety checkpoint first, as everybody does it. */
-  restore(target: string, paths?: string[]): ReturnType<Workspace['restore']>
+  restore(target: string, paths?: string[]): ReturnType<Workspace['undo']>
   reopen(options?: Partial<WorkspaceOptions>): Promise<void>
   git(...args: string[]): string
   close(): Promise<void>
@@ -49,7 +49,8 @@ export function openTestWorkspace(options: Partial<WorkspaceOptions> = {}): Test
     },
     async restore(target, paths) {
       const safety = await one.checkpoint('Before restore')
-      return await one.workspace.restore({ target, safety, paths: paths ?? null })
+      const { made: _made, ...report } = await one.workspace.restore({ target, safety, paths: paths ?? null })
+      return report
     },
     async reopen(more = {}) {
       await one.workspace.close()
