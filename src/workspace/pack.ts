@@ -14,7 +14,8 @@ const HEADER_BYTES = 12
 const LARGE_OFFSET = 0x8000_0000
 /** Fast, and within a few percent of what git's own level makes of sources. */
 const LEVEL = 1
-const FEW = 500
+const FEW = 200
+const SMALL = 16 * 1024
 
 const syncFile = promisify(fsync)
 
@@ -103,7 +104,7 @@ export function createPackWriter(folder: string): PackWriter {
     add(type, oid, body) {
       if (isOver) throw new Error('this pack is finished')
       const head = entryHeader(type, body.length)
-      const data = deflateSync(body, optionsFor(type, body.length, entries.length))
+      const data = deflateSync(body, optionsFor(body.length, entries.length))
       entries.push({ oid, crc: crc32(data, crc32(head)), offset: size })
       push(head)
       push(data)
@@ -142,11 +143,11 @@ export function createPackWriter(folder: string): PackWriter {
 }
 
 /**
- * Half of a tree is ids, which nothing makes smaller: of a few it costs more time than room is gained. Git makes deltas of
- * them when packs are joined. Of others, most of the result fits into what is given at once; more costs a third of the time.
+ * A few small objects are stored as they are: to make them smaller would take most of a checkpoint's time, and git does it
+ * when packs are joined. Of others, most of the result fits into what is given at once; more costs a third of the time.
  */
-function optionsFor(type: ObjectType, length: number, before: number): ZlibOptions {
-  if (type !== 'blob' && before < FEW) return { level: 0, memLevel: 1, windowBits: 9, chunkSize: length + 64 }
+function optionsFor(length: number, before: number): ZlibOptions {
+  if (before < FEW && length < SMALL) return { level: 0, memLevel: 1, windowBits: 9, chunkSize: length + 64 }
   return { level: LEVEL, chunkSize: Math.min(Math.max(length, 256), 65_536) }
 }
 

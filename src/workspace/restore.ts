@@ -3,10 +3,12 @@ import {
   closeSync,
   fchmodSync,
   fdatasync,
+  fstatSync,
   lstatSync,
   openSync,
   readdirSync,
   rmdirSync,
+  unlink,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -47,6 +49,7 @@ export const skipReasons = {
 } as const
 
 const dataSync = promisify(fdatasync)
+const unlinkLater = promisify(unlink)
 
 class Skip extends Error {}
 
@@ -141,10 +144,11 @@ async function carryOut(
     const found = to && (await git.read(to.oid))
     if (found?.type !== 'blob') throw new Skip(skipReasons.missing)
     if (to?.mode === '120000') return found.body
-    const file = openNew(aside.fresh(path))
+    const file = openNew(aside.fresh(path), permissions)
     try {
       writeFileSync(file, found.body)
-      fchmodSync(file, permissions)
+      // The system may have taken bits away.
+      if ((fstatSync(file).mode & 0o777) !== permissions) fchmodSync(file, permissions)
     } catch (error) {
       closeSync(file)
       throw error
@@ -178,7 +182,12 @@ async function carryOut(
       if (taken) aside.putBack(folder, name, taken)
       throw error
     }
-    if (taken) unlinkSync(taken)
+    if (taken) drop(taken)
+  }
+
+  /** Found to be saved. To free what it took costs more than all the rest, and nobody has to wait for it. */
+  function drop(place: string | Buffer): void {
+    syncing.push(unlinkLater(place))
   }
 
   function remove(action: Action): void {
@@ -188,7 +197,7 @@ async function carryOut(
     const found = lookAt(folder.at(nameOf(path)))
     const taken = found ? takeIfSaved(folder, action, found) : aside.leftOver(folder, path)
     if (!taken) return
-    if (isEqual(lookAt(taken), from)) return unlinkSync(taken)
+    if (isEqual(lookAt(taken), from)) return drop(taken)
     aside.putBack(folder, nameOf(path), taken)
     throw new Skip(skipReasons.changed)
   }
@@ -220,8 +229,8 @@ async function carryOut(
 }
 
 /** One that a killed restore left may be the very file that is in place by now: it is never written to. */
-function openNew(path: string): number {
-  const open = () => openSync(path, 'wx', 0o600)
+function openNew(path: string, permissions: number): number {
+  const open = () => openSync(path, 'wx', permissions)
   try {
     return open()
   } catch (error) {

@@ -52,7 +52,15 @@ export async function joinPacks({ git, store }: { git: Git; store: string }): Pr
   const half = sizeOf(packs).bytes / 2
   const smaller = packs.filter((pack) => pack.bytes < half)
   const joined = smaller.length > 1 ? smaller : packs
-  const args = ['pack-objects', '--stdin-packs', '--quiet', '--delta-base-offset', packBase(store)]
+  // Small objects were stored as they are: now they are compressed.
+  const args = [
+    'pack-objects',
+    '--stdin-packs',
+    '--no-reuse-object',
+    '--quiet',
+    '--delta-base-offset',
+    packBase(store),
+  ]
   const made = await git.run(store, args, `${joined.map((pack) => `${pack.name}.pack`).join('\n')}\n`)
   drop(store, joined, made)
 }

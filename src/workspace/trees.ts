@@ -78,11 +78,18 @@ export async function compareTrees(git: Git, from: string, to: string): Promise<
   return changes.sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-export async function readTree(git: Git, oid: string | null): Promise<Map<BytePath, TreeEntry>> {
+/** Trees that are remembered are compared again and again. */
+const parsed = new WeakMap<Buffer, ReadonlyMap<BytePath, TreeEntry>>()
+
+export async function readTree(git: Git, oid: string | null): Promise<ReadonlyMap<BytePath, TreeEntry>> {
   if (oid === null) return new Map()
   const found = await git.read(oid)
   if (found?.type !== 'tree') throw new Error(`the tree ${oid} is missing`)
-  return parseTree(found.body)
+  const known = parsed.get(found.body)
+  if (known) return known
+  const entries = parseTree(found.body)
+  parsed.set(found.body, entries)
+  return entries
 }
 
 function fileIn(entry: TreeEntry | null): TreeEntry | null {
@@ -113,7 +120,7 @@ export async function withFiles(
   files: ReadonlyMap<BytePath, TreeEntry>,
 ): Promise<string | null> {
   if (files.size === 0) return tree
-  const entries = await readTree(git, tree)
+  const entries = new Map(await readTree(git, tree))
   const inner = new Map<BytePath, Map<BytePath, TreeEntry>>()
   for (const [path, entry] of files) {
     const cut = path.indexOf('/')
