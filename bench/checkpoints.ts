@@ -137,8 +137,8 @@ function openOurs(root: string) {
     checkpoint,
     async restore(target: string): Promise<void> {
       const safety = await checkpoint('Before restore')
-      const then = { label: `Restored to ${target}`, time: Date.now() }
-      const { restored, made } = await workspace.restore({ target, safety, paths: null, then })
+      const behind = { label: `Restored to ${target}`, time: Date.now() }
+      const { restored, made } = await workspace.restore({ target, safety, paths: null, behind })
       if (restored.length !== CHANGED) throw new Error(`${restored.length} files were restored`)
       last = [made?.id ?? '']
     },

@@ -140,8 +140,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   async function putFilesBack(change: Safe): Promise<Done<unknown>> {
     const { target, safety, paths, kind } = change
     const label = labels.restoredTo(target)
-    const then = kind === 'reset' ? {} : { then: { label, time: deps.clock.now() } }
-    const restored = await asked(workspace.restore({ target, safety: safety.checkpoint_id, paths, ...then }))
+    const behind = kind === 'reset' ? {} : { behind: { label, time: deps.clock.now() } }
+    const restored = await asked(
+      workspace.restore({ target, safety: safety.checkpoint_id, paths, ...behind }),
+    )
     const { made, ...report } = restored
     return made
       ? restoreDone(change, report, frameOf(made, safety.work_session, label, (safety.number ?? 0) + 1))

@@ -30,7 +30,7 @@ export interface Workspace {
    * the same call finishes it (W5).
    */
   restore(
-    command: RestoreCommand & { safety: string; then?: { label: string; time: number } },
+    command: RestoreCommand & { safety: string; behind?: { label: string; time: number } },
   ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
   /** Takes back what that restore did, and nothing that others have done since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
@@ -258,11 +258,11 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
       }),
     restore: (command) =>
       locked(async () => {
-        const { safety, then: next } = command
+        const { safety, behind } = command
         const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
         const { report, made } = await carryOut(plan, async () =>
-          next ? await checkpoint({ ...next, parents: [safety] }) : null,
+          behind ? await checkpoint({ ...behind, parents: [safety] }) : null,
         )
         return { ...report, made }
       }),
