@@ -16,6 +16,7 @@ const HOUR_MS = 60 * 60 * 1000
 /** How often it is looked whether another process has left something unfinished. */
 const RECOVER_MS = 10_000
 /** Whoever starts the server is served first. */
+const LOOK_AFTER_MS = 1000
 const UPKEEP_AFTER_MS = 60_000
 const PROGRESS_FROM = 10_000
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
@@ -67,11 +68,13 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   const recover = () => attempt('what was left unfinished could not be finished', () => sessions.recover())
   const drop = (graceMs?: number) =>
     attempt('what deleted conversations leave could not be dropped', () => dropDeleted(repositories, graceMs))
+  const lookAhead = () => attempt('the files could not be looked at', () => workspace.lookAhead())
   const started = recover().then(() =>
     attempt('the repositories could not be brought up to date', () => followLedger(repositories)),
   )
   const timers = [
     setInterval(() => void recover(), RECOVER_MS),
+    setTimeout(() => void lookAhead(), LOOK_AFTER_MS),
     setTimeout(() => void drop(), UPKEEP_AFTER_MS),
     setInterval(() => void drop(), HOUR_MS),
   ]

@@ -18,6 +18,7 @@ interface Thread {
 }
 
 const calls = [
+  'lookAhead',
   'checkpoint',
   'merge',
   'preview',

@@ -19,6 +19,8 @@ import { compareTrees, entryIn } from './trees.ts'
 
 /** One workspace's files: looked at, kept, compared and put back. One thing at a time, in the order of the calls. */
 export interface Workspace {
+  /** Stores what is there now without a commit, so that the first checkpoint need not. */
+  lookAhead(): Promise<void>
   /** Keeps what is there now as a commit (W1); durable when it answers. */
   checkpoint(command: CheckpointCommand): Promise<MadeCheckpoint>
   /** A commit with the files of another one. */
@@ -113,7 +115,7 @@ export interface WorkspaceOptions {
   onPlanned?: (() => void) | undefined
 }
 
-const MANY_PACKS = 50
+const MANY_PACKS = 20
 
 export function openWorkspace(options: WorkspaceOptions): Workspace {
   const root = toBytePath(realpathSync(options.root))
@@ -245,6 +247,7 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
   }
 
   return {
+    lookAhead: () => locked(async () => void (await storeNow())),
     checkpoint: (command) => locked(() => checkpoint(command)),
     merge: ({ of, parents, label, time }) =>
       locked(async () => {
