@@ -87,6 +87,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
     async close() {
       isClosing = true
       for (const timer of timers) clearTimeout(timer)
+      sessions.stop()
       await started
       await workspace.close()
     },

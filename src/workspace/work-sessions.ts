@@ -35,7 +35,11 @@ export interface WorkSessionsDependencies {
 export interface HeldWorkSessions extends WorkSessions {
   /** Finishes, or takes back, what a process that was killed had begun (W5). */
   recover(): Promise<void>
+  /** Begins nothing any more. */
+  stop(): void
 }
+
+const LOOK_AFTER_MS = 1000
 
 export type CheckpointFrame = FrameDraft<'workspace.checkpoint'>
 
@@ -46,7 +50,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
   const { store, workspace, workspaceId, dataDir, clock, log } = deps
   const inOrder = createOrder()
   const changes = createFileChanges({ ...deps, take, follow })
-  let looking: Promise<void> | null = null
+  let later: NodeJS.Timeout | undefined
 
   async function stateOf(tenant: string, id: ConversationId): Promise<WorkState> {
     const state = workStateOf(await store.rows(tenant, id))
@@ -141,6 +145,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     start,
     follow,
     recover: changes.recover,
+    stop: () => clearTimeout(later),
     beforeMessage: ({ tenant, conversationId, content }) =>
       inOrder(conversationId, async () => {
         const rows = await store.rows(tenant, conversationId)
@@ -156,7 +161,10 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         return { checkpointId: made.id, workSession: session, frames: first ? [first.frame, frame] : [frame] }
       }),
     afterRun() {
-      looking ??= lookAfter().finally(() => (looking = null))
+      // Not in the way of the next message, should one be waiting.
+      clearTimeout(later)
+      later = setTimeout(() => void lookAfter(), LOOK_AFTER_MS)
+      later.unref()
     },
     async session(tenant, id) {
       const state = await begun(tenant, id)
