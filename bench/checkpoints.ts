@@ -45,7 +45,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
     }
     git(shadow, root, 'commit', '-q', '-m', 'first')
 
-    const { checkpoint, restore, close } = openOurs(root)
+    const { checkpoint, restore, restoreAlone, close } = openOurs(root)
     await checkpoint()
     // Files that changed this shortly ago are read again once; that is over when somebody has typed a message.
     await new Promise((resolve) => setTimeout(resolve, 2500))
@@ -54,9 +54,11 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
     const committed: number[] = []
     const written: number[] = []
     const restored: number[] = []
+    const putBack: number[] = []
     const reset: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
-      if (round === WARM_UP) for (const list of [ours, committed, written, restored, reset]) list.length = 0
+      if (round === WARM_UP)
+        for (const list of [ours, committed, written, restored, putBack, reset]) list.length = 0
       change(root, files, round)
       ours.push(await timed(() => checkpoint()))
       committed.push(await timed(() => (addTo(shadow), git(shadow, root, 'commit', '-q', '-m', 'next'))))
@@ -67,6 +69,8 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
       const target = await checkpoint()
       change(root, files, round + 0.5)
       restored.push(await timed(() => restore(target)))
+      change(root, files, round + 0.6)
+      putBack.push(await restoreAlone(target))
       change(root, files, round + 0.75)
       reset.push(await timed(() => git(shadow, root, 'reset', '-q', '--hard')))
       await checkpoint()
@@ -98,6 +102,14 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
         ratio: times(median(reset) / median(restored)),
         wanted: size.restore === null ? '–' : `at least ${size.restore}×`,
         met: size.restore === null ? null : median(reset) / median(restored) >= size.restore,
+      },
+      {
+        figure: 'putting the files back alone; peer: the same',
+        ours: milliseconds(median(putBack)),
+        peer: milliseconds(median(reset)),
+        ratio: times(median(reset) / median(putBack)),
+        wanted: '–',
+        met: null,
       },
       {
         figure: `first snapshot of ${named}; peer: \`git add -A\``,
@@ -141,6 +153,13 @@ function openOurs(root: string) {
       const { restored, made } = await workspace.restore({ target, safety, paths: null, behind })
       if (restored.length !== CHANGED) throw new Error(`${restored.length} files were restored`)
       last = [made?.id ?? '']
+    },
+    /** How long putting the files back takes, with the checkpoints before and after it made already. */
+    async restoreAlone(target: string): Promise<number> {
+      const safety = await checkpoint('Before restore')
+      const taken = await timed(() => workspace.restore({ target, safety, paths: null }))
+      await checkpoint(`Restored to ${target}`)
+      return taken
     },
     close: Object.assign(() => workspace.close(), { ready: () => workspace.condition() }),
   }
