@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openWorkspace, type Workspace, type WorkspaceOptions } from '../../src/workspace/workspace.ts'
@@ -97,4 +107,22 @@ export function everythingIn(root: string, except: readonly string[] = ['.waymar
   }
   walk(Buffer.from(root), '')
   return found
+}
+
+/** Short words for a workspace's files. */
+export function filesOf(workspace: () => TestWorkspace) {
+  const at = (path: string) => join(workspace().root, path)
+  return {
+    at,
+    write(path: string, text: string | Buffer): void {
+      mkdirSync(join(at(path), '..'), { recursive: true })
+      writeFileSync(at(path), text)
+    },
+    read: (path: string) => readFileSync(at(path), 'utf8'),
+    /** Longer ago than file systems round to. */
+    age: (path: string) => utimesSync(at(path), new Date(0), new Date(0)),
+    /** What a checkpoint has. */
+    listed: (checkpoint: string) =>
+      workspace().git('ls-tree', '-r', '--name-only', '-z', checkpoint).split('\0').slice(0, -1),
+  }
 }

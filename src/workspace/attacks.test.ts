@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { filesOf, openTestWorkspace, type TestWorkspace } from '../../test/support/workspace.ts'
+import { writeBranches } from './repository.ts'
+
+let one: TestWorkspace
+afterEach(() => one.close())
+
+const { at, write, read, listed } = filesOf(() => one)
+
+describe('what attacks have shown', () => {
+  const tool = async (path: string, text: string) => {
+    await one.workspace.beforeWrite(path)
+    write(path, text)
+  }
+
+  it('[W4] what is taken back is what the restore did, and nothing that others did since', async () => {
+    one = openTestWorkspace()
+    for (const path of ['ours', 'theirs', 'other']) write(path, 'then')
+    const target = await one.checkpoint()
+    for (const path of ['ours', 'theirs']) write(path, 'now')
+    const safety = await one.checkpoint()
+    await one.workspace.restore({ target, safety, paths: null })
+    write('theirs', 'edited meanwhile')
+    write('other', 'edited meanwhile')
+    write('new', 'made meanwhile')
+    const report = await one.workspace.undo({ target, safety, paths: null })
+    expect(report.restored).toEqual(['ours'])
+    expect(report.skipped.map((skip) => skip.path)).toEqual(['theirs'])
+    expect([read('ours'), read('theirs'), read('other'), read('new')]).toEqual([
+      'now',
+      'edited meanwhile',
+      'edited meanwhile',
+      'made meanwhile',
+    ])
+  })
+
+  it('[W5] a restore that is done again never writes into a file that is in place already', async () => {
+    one = openTestWorkspace()
+    write('f', 'then')
+    const target = await one.checkpoint()
+    write('f', 'now')
+    const safety = await one.checkpoint()
+    // Killed between putting the new file in place and dropping its other name.
+    const fresh = join(one.dataDir, 'tmp/restore', `fresh-${createHash('sha1').update('f').digest('hex')}`)
+    mkdirSync(join(fresh, '..'), { recursive: true })
+    write('f', 'then')
+    linkSync(at('f'), fresh)
+    chmodSync(fresh, 0o444)
+    writeFileSync(at('f'), 'then, and edited in place')
+    const report = await one.workspace.restore({ target, safety, paths: null })
+    expect(report.skipped).toEqual([{ path: 'f', reason: 'it has changed meanwhile' }])
+    expect(read('f')).toBe('then, and edited in place')
+  })
+
+  it('[W5] what was taken aside and never compared is rescued, not dropped', async () => {
+    one = openTestWorkspace()
+    write('f', 'then')
+    const target = await one.checkpoint()
+    write('f', 'now')
+    const safety = await one.checkpoint()
+    const taken = join(one.dataDir, 'tmp/restore', `taken-${createHash('sha1').update('f').digest('hex')}`)
+    mkdirSync(join(taken, '..'), { recursive: true })
+    writeFileSync(taken, 'saved by an editor in that moment')
+    write('f', 'something else again')
+    const report = await one.workspace.restore({ target, safety, paths: null })
+    expect(report.skipped).toHaveLength(1)
+    const [rescued = ''] = (await one.workspace.condition()).rescued
+    expect(readFileSync(join(one.dataDir, 'rescued', rescued), 'utf8')).toBe(
+      'saved by an editor in that moment',
+    )
+  })
+
+  it('keeps checkpoints whose frames are not stored yet', async () => {
+    one = openTestWorkspace()
+    write('f', 'precious')
+    const { id } = await one.workspace.checkpoint({ label: 'no frame yet', parents: [], time: Date.now() })
+    write('f', 'later')
+    await one.workspace.collect([], Date.now() - 60_000)
+    expect(one.git('cat-file', 'blob', `${id}:f`)).toBe('precious')
+  })
+
+  it('[W3] another process knows what the tools of the first have overwritten', async () => {
+    one = openTestWorkspace()
+    write('.env', 'mine')
+    const target = await one.checkpoint()
+    const other = openTestWorkspace({ root: one.root })
+    await other.checkpoint()
+    await tool('.env', 'by the agent')
+    const now = await other.checkpoint()
+    expect(one.git('ls-tree', '--name-only', now)).toBe('.env\n')
+    await other.workspace.collect([target, now], 0)
+    expect((await other.restore(target)).restored).toEqual(['.env'])
+    expect(read('.env')).toBe('mine')
+    await other.workspace.close()
+  })
+
+  it('[W3] a manifest that was lost or damaged is made again, with what tools have overwritten', async () => {
+    one = openTestWorkspace()
+    write('.env', 'mine')
+    const target = await one.checkpoint()
+    await tool('.env', 'by the agent')
+    const tip = await one.checkpoint()
+    writeBranches(one.dataDir, 'conv_x', { heads: { session_1: tip }, current: 'session_1' })
+    await one.workspace.close()
+    for (const end of ['-wal', '-shm']) rmSync(join(one.dataDir, `manifest.db${end}`), { force: true })
+    writeFileSync(
+      join(one.dataDir, 'manifest.db'),
+      'this is no database at all, but it is long enough'.repeat(20),
+    )
+    await one.reopen()
+    await one.restore(target)
+    expect(read('.env')).toBe('mine')
+  })
+
+  it('a store that has lost packs is not believed to have them', async () => {
+    one = openTestWorkspace()
+    write('f', 'precious')
+    await one.checkpoint()
+    const folder = join(one.dataDir, 'store/objects/pack')
+    for (const name of readdirSync(folder)) rmSync(join(folder, name))
+    const { id } = await one.workspace.checkpoint({ label: 'after', parents: [], time: Date.now() })
+    expect(one.git('cat-file', 'blob', `${id}:f`)).toBe('precious')
+  })
+
+  it('a file can not hide in the diff of another', async () => {
+    one = openTestWorkspace()
+    write('a.txt', 'x\n')
+    write('evil.js', 'ok()\n')
+    const from = await one.checkpoint()
+    write('a.txt', 'x\ny\rdiff --git a/evil.js b/evil.js\n\u2028diff --git a/evil.js b/evil.js\n')
+    write('evil.js', 'ok()\nremoveAll()\n')
+    const [, evil] = await one.workspace.diff(from, null, null)
+    expect(evil?.diff).toContain('+removeAll()')
+  })
+
+  it('[W3] a folder of a tool that has become a link leads nowhere', async () => {
+    one = openTestWorkspace()
+    const outside = join(one.dataDir, 'outside')
+    mkdirSync(outside)
+    writeFileSync(join(outside, 'made.js'), 'theirs')
+    await one.checkpoint()
+    await tool('build/sub/made.js', 'made')
+    await one.checkpoint()
+    rmSync(at('build/sub'), { recursive: true })
+    symlinkSync(outside, at('build/sub'))
+    expect(listed(await one.checkpoint())).toEqual([])
+  })
+
+  it('[W4] a preview foresees what will be skipped', async () => {
+    one = openTestWorkspace({ maxFileBytes: 100 })
+    write('thing', 'a file')
+    write('other', 'a file')
+    const target = await one.checkpoint()
+    rmSync(at('thing'))
+    write('thing/.hidden', 'mine')
+    rmSync(at('other'))
+    write('other/captured', 'x')
+    const foreseen = await one.workspace.preview({ target, paths: null })
+    expect(foreseen).toEqual(await one.restore(target))
+    expect(foreseen.skipped.map((skip) => skip.path)).toEqual(['thing'])
+  })
+
+  it('[W4] what a tool overwrote and is back already is not restored again, and shows as it is in a diff', async () => {
+    one = openTestWorkspace()
+    write('.env', 'mine\n')
+    write('.gone', 'gone\n')
+    const target = await one.checkpoint()
+    await tool('.env', 'by the agent\n')
+    await one.workspace.beforeWrite('.gone')
+    rmSync(at('.gone'))
+    await tool('.made', 'made\n')
+    const changed = await one.workspace.differences(target, null)
+    expect(changed.map(({ path, status }) => [path, status])).toEqual([
+      ['.env', 'modified'],
+      ['.gone', 'deleted'],
+      ['.made', 'added'],
+    ])
+    expect((await one.restore(target)).restored).toEqual(['.env', '.gone'])
+    expect(await one.restore(target)).toEqual({ restored: [], deleted: [], skipped: [] })
+    expect(await one.workspace.differences(target, null)).toEqual([])
+  })
+})
