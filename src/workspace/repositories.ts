@@ -1,6 +1,12 @@
 import { rmSync } from 'node:fs'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
-import { conversationFolder, conversationsOnDisk, readBranches, writeBranches } from './repository.ts'
+import {
+  clearLocks,
+  conversationFolder,
+  conversationsOnDisk,
+  readBranches,
+  writeBranches,
+} from './repository.ts'
 import type { Collected } from './store-upkeep.ts'
 import type { Workspace } from './workspace.ts'
 
@@ -23,6 +29,7 @@ export async function followLedger({
   dataDir,
 }: RepositoriesDependencies): Promise<number> {
   let wrong = 0
+  for (const id of conversationsOnDisk(dataDir)) clearLocks(dataDir, id)
   for (const { tenant, id } of await store.conversations(workspaceId)) {
     const before = readBranches(dataDir, id)
     const { heads, session } = workStateOf(await store.rows(tenant, id))

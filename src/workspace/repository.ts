@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 /**
@@ -73,6 +73,16 @@ export function readBranches(dataDir: string, conversationId: string): Branches 
     return name.startsWith(HEADS) ? [[name.slice(HEADS.length), oid]] : []
   })
   return { heads: Object.fromEntries(heads), current: head.trim().replace(`ref: ${HEADS}`, '') }
+}
+
+/** What a process that was killed left half-written. */
+export function clearLocks(dataDir: string, conversationId: string): void {
+  const repository = repositoryFolder(dataDir, conversationId)
+  for (const folder of [repository, join(repository, 'objects', 'info')]) {
+    const names = existsSync(folder) ? readdirSync(folder) : []
+    for (const name of names.filter((one) => one.endsWith('.lock')))
+      rmSync(join(folder, name), { force: true })
+  }
 }
 
 export function conversationsOnDisk(dataDir: string): string[] {
