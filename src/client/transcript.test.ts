@@ -175,7 +175,9 @@ describe('a client', () => {
   })
 
   it('reads, changes, lists and pages, typed', async () => {
-    const made = await client.createConversation({ title: 'By the client' }, { idempotencyKey: newId('msg') })
+    // About other files than this server has: no checkpoint of theirs comes in between.
+    const about = { title: 'By the client', workspace_id: 'Another.Place' }
+    const made = await client.createConversation(about, { idempotencyKey: newId('msg') })
     expect(await client.changeConversation(made.id, { title: 'Renamed' })).toMatchObject({ title: 'Renamed' })
     expect((await client.listConversations({ q: 'renamed' })).items.map((item) => item.id)).toEqual([made.id])
     const page = await client.events(made.id, { limit: 1 })
