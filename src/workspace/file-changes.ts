@@ -189,6 +189,8 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
         return (await putFilesBack(safe)) as Done<never>
       }),
     async recover() {
+      // Nobody is kept from the workspace for a look at nothing.
+      if (!(await store.pending(workspaceId))) return
       const release = deps.hold()
       // Whoever has it sees to it.
       if (!release) return

@@ -32,8 +32,6 @@ export interface Folder {
   tree: string | null
 }
 
-export type Change = { path: BytePath; entry: FileEntry | null }
-
 export interface FolderTree {
   root: Folder
   fileCount(): number

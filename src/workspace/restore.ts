@@ -95,7 +95,7 @@ async function carryOut(
       if (isDone) outcome.restored.push(action.path)
     }
     // All at once, when they are in place: the file system makes them durable together.
-    for (const file of written.splice(0)) syncing.push(dataSync(file).finally(() => closeSync(file)))
+    for (const file of written.splice(0)) later(dataSync(file).finally(() => closeSync(file)))
   }
   for (const path of plan.makeFolders) attempt(path, () => void folders.get(path, true))
   verify()
@@ -127,6 +127,12 @@ async function carryOut(
       if (error instanceof InTheWay) return null
       throw error
     }
+  }
+
+  /** Awaited at the end, with its error; until then nobody listens. */
+  function later(work: Promise<void>): void {
+    work.catch(() => {})
+    syncing.push(work)
   }
 
   function attempt(path: BytePath, act: () => void): boolean {
@@ -187,7 +193,7 @@ async function carryOut(
 
   /** Found to be saved. To free what it took costs more than all the rest, and nobody has to wait for it. */
   function drop(place: string | Buffer): void {
-    syncing.push(unlinkLater(place))
+    later(unlinkLater(place))
   }
 
   function remove(action: Action): void {

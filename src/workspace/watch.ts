@@ -20,7 +20,6 @@ export interface FolderWatch {
   hints(): Promise<Set<BytePath> | null>
   /** Everything is about to be looked at: what came before no longer counts. */
   restart(): void
-  isSound(): boolean
   folderCount(): number
   close(): void
 }
@@ -103,7 +102,6 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
   return {
     add,
     remove,
-    isSound: () => isSound,
     folderCount: () => watchers.size,
     async hints() {
       if (!isSound || !(await catchUp()) || !isSound) return null
