@@ -31,6 +31,8 @@ export interface Config {
   exclude: string[]
   maxFileBytes: number
   watch: boolean
+  retentionHours: number
+  gcMinutes: number
   maxModelCalls: number
   maxRuns: number
   leaseSeconds: number
@@ -85,6 +87,8 @@ export function readConfig(
     exclude: given.exclude ?? [],
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
     watch: given.watch ?? true,
+    retentionHours: given.retentionHours ?? 24,
+    gcMinutes: given.gcMinutes ?? 60,
     maxModelCalls: given.maxModelCalls ?? 50,
     maxRuns: given.maxRuns ?? 256,
     leaseSeconds: given.leaseSeconds ?? 15,

@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import type { ToolResults } from './agent/tools/conversation.ts'
 import type { Config } from './config.ts'
 import type { AgentStates } from './core/agent-states.ts'
+import type { BlobStore } from './core/blobs.ts'
 import { systemClock, timestamp } from './core/clock.ts'
+import { type CollectionStore, HOUR_MS } from './core/collection.ts'
 import type { Ledger } from './core/ledger.ts'
 import type { Queue } from './core/queue.ts'
 import { hashToken, newSecret } from './core/secret.ts'
@@ -23,6 +25,7 @@ import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
 import { createAgentStates } from './stores/agent-states.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
+import { createCollectionStore } from './stores/collection.ts'
 import type { Engine } from './stores/engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
 import { createLedger } from './stores/ledger.ts'
@@ -33,6 +36,9 @@ import { createTokenStore } from './stores/tokens.ts'
 import { createToolResults } from './stores/tool-results.ts'
 import { createUpkeep } from './stores/upkeep.ts'
 import { createWorkStore } from './stores/work-store.ts'
+import { type Collector, createCollector } from './workers/collector.ts'
+import { createDeletions } from './workers/deletions.ts'
+import { createForks } from './workers/forks.ts'
 import { catchUpProjections } from './workers/rebuild.ts'
 import { type ModelNote, startWorking, type Working } from './working.ts'
 import { openWorkingCopy, type WorkingCopy } from './working-copy.ts'
@@ -71,10 +77,12 @@ export async function startServer(given: Config): Promise<RunningServer> {
   let store: Store | null = null
   let working: Working | null = null
   let copy: WorkingCopy | null = null
+  let collector: Collector | null = null
   const log = createLog(config.logLevel)
   const close = async () => {
     // Streams end first, so that nobody is shown a run that seems to hang.
     await http?.close()
+    await collector?.stop()
     await working?.stop()
     await copy?.close()
     await store?.close()
@@ -90,6 +98,17 @@ export async function startServer(given: Config): Promise<RunningServer> {
     if (!config.databaseUrl) await store.queue.release()
     copy = openWorkingCopy(config, store, log)
     working = await startWorking(config, store, copy, log)
+    const retentionMs = config.retentionHours * HOUR_MS
+    const { dropUnreachable } = copy
+    collector = createCollector({
+      store: store.collection,
+      blobs: store.blobs,
+      clock: systemClock,
+      retentionMs,
+      dropFiles: () => dropUnreachable(),
+      log,
+      onCollected: (report, seconds) => http?.collected(report, seconds),
+    })
 
     const { ledger, tokens, queue } = store
     const { host, port, workspaceId } = config
@@ -99,7 +118,11 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
     const parts = { ledger, queue, tokens, log, workspaceId, sessions: copy.sessions }
     const isOnlyServer = config.databaseUrl === null
-    http = await serveHttp({ ...parts, isOnlyServer, clock: systemClock, ...signIn, ...address })
+    const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
+    const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
+    const lines = { deletions, forks, collector, collection: store.collection }
+    http = await serveHttp({ ...parts, ...lines, isOnlyServer, clock: systemClock, ...signIn, ...address })
+    collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`
     const withdraw = await announceServer(config.dataDir, url)
     return {
@@ -130,6 +153,8 @@ export interface Store {
   tokens: TokenStore
   upkeep: Upkeep
   work: WorkStore
+  collection: CollectionStore
+  blobs: BlobStore
   close(): Promise<void>
 }
 
@@ -175,6 +200,8 @@ export async function openStore(
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),
     work: createWorkStore({ engine, clock: systemClock, writes }),
+    collection: createCollectionStore({ engine, clock: systemClock }),
+    blobs,
     close: () => ledger.close(),
   }
 }

@@ -181,6 +181,20 @@ export const settings = {
     must: 'be yes or no',
     schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
   },
+  retentionHours: {
+    flag: '--retention-hours <number>',
+    variable: 'WAYMARK_RETENTION_HOURS',
+    about: 'How long what was deleted can be brought back. Default: 24.',
+    must: 'be a number from 0 to 87600',
+    schema: z.coerce.number().min(0).max(87_600),
+  },
+  gcMinutes: {
+    flag: '--gc-minutes <number>',
+    variable: 'WAYMARK_GC_MINUTES',
+    about: 'How often what no conversation reaches any more is collected. Default: 60.',
+    must: 'be a number from 0.01 to 10080',
+    schema: z.coerce.number().min(0.01).max(10_080),
+  },
   maxModelCalls: {
     flag: '--max-model-calls <number>',
     variable: 'WAYMARK_MAX_MODEL_CALLS',

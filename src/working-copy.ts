@@ -1,38 +1,46 @@
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Config } from './config.ts'
 import { systemClock } from './core/clock.ts'
-import type { WorkSessions } from './core/work-sessions.ts'
 import { readOrMakeWorkspaceId } from './data-dir.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
+import { type AllSessions, createAllSessions } from './workspace/all-sessions.ts'
 import { shownPath, toBytePath } from './workspace/byte-path.ts'
 import { type Examination, examine } from './workspace/doctor.ts'
-import { dropDeleted, followLedger } from './workspace/repositories.ts'
-import { createWorkSessions } from './workspace/work-sessions.ts'
+import { dropUnreachable, followLedger } from './workspace/repositories.ts'
+import { copyFolder } from './workspace/repository.ts'
 import { openWorkspaceThread } from './workspace/workspace-thread.ts'
 
-const HOUR_MS = 60 * 60 * 1000
 /** How often it is looked whether another process has left something unfinished. */
 const RECOVER_MS = 10_000
 /** Whoever starts the server is served first. */
 const LOOK_AFTER_MS = 1000
-const UPKEEP_AFTER_MS = 60_000
 const PROGRESS_FROM = 10_000
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
-/** The project's files: their checkpoints and work sessions, and what looks after them. */
+/** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
 export interface WorkingCopy {
-  sessions: WorkSessions
-  beforeWrite(path: string): Promise<void>
-  /** Drops what deleted conversations leave; by itself it happens every hour. */
-  dropDeleted(graceMs?: number): Promise<void>
+  sessions: AllSessions
+  /** What tools work on. */
+  folderOf(workspaceId: string): ToolFolder
+  /** Drops files that nobody reaches any more; answers how many bytes. */
+  dropUnreachable(graceMs?: number): Promise<number>
   close(): Promise<void>
+}
+
+const noMore: Record<string, string> = {}
+
+interface ToolFolder {
+  root: string
+  /** What commands see besides the usual. */
+  environment: Record<string, string>
+  beforeWrite(path: string): Promise<void>
 }
 
 export function openWorkingCopy(config: Config, store: Store, log: Log): WorkingCopy {
   const { project: root, dataDir, workspaceId, include, exclude, maxFileBytes, watch } = config
-  const workspace = openWorkspaceThread(
+  const thread = openWorkspaceThread(
     {
       root,
       dataDir,
@@ -47,14 +55,23 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
     },
   )
-  const repositories = { store: store.work, workspace, workspaceId, dataDir }
-  const sessions = createWorkSessions({
-    ...repositories,
+  const sessions = createAllSessions({
+    store: store.work,
     ledger: store.ledger,
+    thread,
+    workspaceId,
+    dataDir,
     clock: systemClock,
     log,
-    hold: () => holdAlone(join(dataDir, 'workspace.lock')),
+    hold: (name) => holdAlone(join(dataDir, name)),
+    isAlone: config.databaseUrl === null,
   })
+  const repositories = {
+    store: { ...store.work, checkpointsRemoved: store.collection.checkpointsRemoved },
+    workspace: thread,
+    workspaceIds: sessions.workspaceIds,
+    dataDir,
+  }
   let isClosing = false
 
   async function attempt(what: string, work: () => Promise<unknown>): Promise<void> {
@@ -66,30 +83,39 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   }
 
   const recover = () => attempt('what was left unfinished could not be finished', () => sessions.recover())
-  const drop = (graceMs?: number) =>
-    attempt('what deleted conversations leave could not be dropped', () => dropDeleted(repositories, graceMs))
-  const lookAhead = () => attempt('the files could not be looked at', () => workspace.lookAhead())
+  const lookAhead = () => attempt('the files could not be looked at', () => thread.lookAhead())
   const started = recover().then(() =>
     attempt('the repositories could not be brought up to date', () => followLedger(repositories)),
   )
   const timers = [
     setInterval(() => void recover(), RECOVER_MS),
     setTimeout(() => void lookAhead(), LOOK_AFTER_MS),
-    setTimeout(() => void drop(), UPKEEP_AFTER_MS),
-    setInterval(() => void drop(), HOUR_MS),
   ]
   for (const timer of timers) timer.unref()
 
   return {
     sessions,
-    beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),
-    dropDeleted: drop,
+    folderOf(id) {
+      const copy = id.startsWith(`${workspaceId}.`) ? id.slice(workspaceId.length + 1) : null
+      const workspace = copy === null ? thread : thread.copy(copy)
+      const folder = copy === null ? root : copyFolder(dataDir, copy)
+      return {
+        root: folder,
+        // A copy has no repository of its own, and the project's is not to be taken for one.
+        environment: copy === null ? noMore : { GIT_CEILING_DIRECTORIES: dirname(folder) },
+        beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),
+      }
+    },
+    async dropUnreachable(graceMs) {
+      const collected = await dropUnreachable(repositories, graceMs)
+      return collected ? Math.max(0, collected.before.bytes - collected.after.bytes) : 0
+    },
     async close() {
       isClosing = true
       for (const timer of timers) clearTimeout(timer)
       sessions.stop()
       await started
-      await workspace.close()
+      await thread.close()
     },
   }
 }

@@ -3,6 +3,7 @@ import { createAgent, loadGraph } from './agent/agent.ts'
 import { createMcpTools } from './agent/mcp.ts'
 import { createProvider } from './agent/provider/provider.ts'
 import { openConfinedFolder } from './agent/tools/confined-folder.ts'
+import type { ToolResults } from './agent/tools/conversation.ts'
 import { conversationTools } from './agent/tools/conversation.ts'
 import { fileTools } from './agent/tools/files.ts'
 import { runCommandTool } from './agent/tools/run-command.ts'
@@ -41,8 +42,8 @@ export async function startWorking(
 ): Promise<Working> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
-  const tools = await toolsOf(config, store, copy)
-  assertKnown(policies, tools)
+  const toolsIn = createToolsIn(config, results, copy)
+  assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
   const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
@@ -52,7 +53,7 @@ export async function startWorking(
     states,
     provider: createProvider({ baseUrl: demo?.url ?? config.baseUrl, apiKey: config.apiKey }),
     model,
-    tools,
+    tools: toolsIn,
     mcp,
     policies,
     results,
@@ -67,7 +68,7 @@ export async function startWorking(
     sessions: copy.sessions,
     log,
     worker: randomBytes(8).toString('hex'),
-    workspaceIds: [config.workspaceId],
+    workspaceIds: copy.sessions.workspaceIds,
     leaseMs: config.leaseSeconds * 1000,
     maxRuns,
   })
@@ -92,13 +93,25 @@ function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
   throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
 }
 
-async function toolsOf(config: Config, { results }: Store, { beforeWrite }: WorkingCopy): Promise<Tool[]> {
-  const { project: root, dataDir } = config
-  const files = await openConfinedFolder({ root, dataDir, beforeWrite })
-  return [
-    ...fileTools(files),
-    ...walkTools(files),
-    runCommandTool({ root: files.root, environment: config.commandEnvironment }),
-    ...conversationTools(results),
-  ]
+/** The tools of each working copy, made when they are first needed. */
+function createToolsIn(config: Config, results: ToolResults, copy: WorkingCopy) {
+  const made = new Map<string, Promise<Tool[]>>()
+
+  async function make(workspaceId: string): Promise<Tool[]> {
+    const { root, environment, beforeWrite } = copy.folderOf(workspaceId)
+    const files = await openConfinedFolder({ root, dataDir: config.dataDir, beforeWrite })
+    return [
+      ...fileTools(files),
+      ...walkTools(files),
+      runCommandTool({ root: files.root, environment: { ...config.commandEnvironment, ...environment } }),
+      ...conversationTools(results),
+    ]
+  }
+
+  return (workspaceId: string | null): Promise<Tool[]> => {
+    const id = workspaceId ?? config.workspaceId
+    let tools = made.get(id)
+    if (!tools) made.set(id, (tools = make(id)))
+    return tools
+  }
 }

@@ -19,7 +19,8 @@ export interface AgentDependencies {
   states: AgentStates
   provider: Provider
   model: string
-  tools: readonly Tool[]
+  /** The tools for a workspace: each works on the files there. */
+  tools(workspaceId: string | null): Promise<readonly Tool[]>
   mcp: McpTools
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
@@ -46,7 +47,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       const { runGraph, StateSaver } = await loadGraph()
       const past = await states.past({ tenant, conversationId, runId })
       const tools = createToolRunner({
-        tools: [...deps.tools, ...(await unlessAborted(mcp.tools(), signal))],
+        tools: [...(await deps.tools(turn.workspaceId)), ...(await unlessAborted(mcp.tools(), signal))],
         policies,
         results,
         log,

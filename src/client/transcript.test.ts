@@ -4,7 +4,8 @@ import { delta, final, newConversation, startRun, TENANT, userMessage } from '..
 import { type Cable, cableTo } from '../../test/support/line-cutter.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
-import { type ConversationId, newId, type SegmentId } from '../protocol/ids.ts'
+import type { WaymarkError } from '../protocol/errors.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
 import { emptyTranscript } from '../replay/transcript.ts'
 import { type Client, createClient, RequestError } from './index.ts'
 
@@ -25,18 +26,21 @@ describe('a client', () => {
   const answer = async (id: ConversationId, question: string, reply: string, ends = true) => {
     const run = await startRun(server.ledger, id)
     const words = reply.split(' ').map((word) => delta(`${word} `))
-    const frames = [userMessage(question), ...words, ...(ends ? [final(reply)] : [])]
+    const message = userMessage(question)
+    const frames = [message, ...words, ...(ends ? [final(reply)] : [])]
     await server.ledger.append({ tenant: TENANT, conversationId: id, run, frames })
+    return message.message_id
   }
   const cut = (id: ConversationId, after: number) =>
     server.ledger.cut({
       tenant: TENANT,
       conversationId: id,
-      after,
+      at: { after },
       newSegmentId: newId('seg'),
-      messageId: 'msg',
       by: 'a test',
     })
+  const undo = (id: ConversationId, messageId: string) =>
+    server.ledger.undoCut({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
   const replayed = async (id: ConversationId) => {
     let transcript = emptyTranscript()
     for await (const next of server.client.transcript(id, { follow: false })) transcript = next
@@ -102,24 +106,24 @@ describe('a client', () => {
     const step = fc.oneof(
       fc.record({ type: fc.constant('answer' as const), words: fc.nat(6), ends: fc.boolean() }),
       fc.record({ type: fc.constant('cut' as const), at: fc.nat(1000) }),
-      fc.record({ type: fc.constant('undo' as const) }),
+      fc.record({ type: fc.constant('undo' as const), at: fc.nat(1000) }),
       fc.record({ type: fc.constantFrom('pull' as const, 'plug' as const, 'settle' as const) }),
     )
     const property = fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
       const id = await newConversation(server.ledger)
       const { following, end } = follow(id)
-      const earlier: SegmentId[] = []
+      const messages: string[] = []
       for (const next of steps) {
         const line = await server.ledger.line(TENANT, id)
         const head = line.at(-1)
-        if (next.type === 'answer') await answer(id, 'question', 'word '.repeat(next.words), next.ends)
-        if (next.type === 'cut') {
-          earlier.push(head?.segmentId as SegmentId)
-          await cut(id, 1 + (next.at % (head?.to ?? 1)))
+        if (next.type === 'answer') {
+          messages.push(await answer(id, 'question', 'word '.repeat(next.words), next.ends))
         }
-        if (next.type === 'undo') {
-          const segmentId = earlier.pop()
-          if (segmentId) await server.ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId })
+        if (next.type === 'cut') await cut(id, 1 + (next.at % (head?.to ?? 1)))
+        if (next.type === 'undo' && messages.length > 0) {
+          await undo(id, messages[next.at % messages.length] ?? '').catch((error: WaymarkError) => {
+            expect(error.code).toBe('message_not_deleted')
+          })
         }
         if (next.type === 'pull') cable.pull()
         if (next.type === 'plug') cable.plug()
@@ -135,18 +139,15 @@ describe('a client', () => {
 
   it('[L7] misses nothing when a cut is undone and done again around a break', async () => {
     const id = await newConversation(server.ledger)
-    const [root] = await server.ledger.line(TENANT, id)
+    const first = await answer(id, 'zero', '')
     await cut(id, 1)
-    const [, child] = await server.ledger.line(TENANT, id)
-    await answer(id, 'one', 'two')
+    const second = await answer(id, 'one', 'two')
     const { following, end } = follow(id)
     await expect.poll(() => following.transcript.head).toBe(5)
-    const moveTo = (segmentId: SegmentId | undefined) =>
-      server.ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: segmentId ?? 'seg_' })
-    await moveTo(root?.segmentId)
-    await expect.poll(() => following.transcript.head).toBe(1)
+    await undo(id, first)
+    await expect.poll(() => following.transcript.head).toBe(4)
     cable.pull()
-    await moveTo(child?.segmentId)
+    await undo(id, second)
     await answer(id, 'three', 'four')
     cable.plug()
     await expect.poll(() => following.transcript.head).toBe(8)

@@ -17,6 +17,8 @@ export interface Turn {
   tenant: string
   conversationId: ConversationId
   runId: RunId
+  /** Where its files are; null when it is about none. */
+  workspaceId: string | null
   hold: RunHold
   message: { messageId: string; content: string }
   /** Otherwise whoever may is asked before a tool changes anything. */

@@ -12,15 +12,21 @@ import type { LinePart } from './line.ts'
 export interface Ledger {
   create(command: CreateConversationCommand): Promise<CreateResult>
   append(command: AppendCommand): Promise<AppendResult>
-  /** A new conversation whose line is this one's up to and including `after`. */
-  fork(command: ForkCommand): Promise<void>
-  /** A new segment of the same conversation behind `after`; what followed leaves the line. */
-  cut(command: CutCommand): Promise<void>
-  /** Back to an earlier segment of the conversation: undoes a cut. */
-  moveHead(command: MoveHeadCommand): Promise<void>
+  /** A new conversation whose line is this one's up to a place. */
+  fork(command: ForkCommand): Promise<CreateResult>
+  /** The fork that was made for this request before, or null. */
+  forkedBefore(tenant: string, idempotency: Idempotency): Promise<Conversation | null>
+  /** The same for the conversation itself: what lay behind the place leaves its line (D1). */
+  cut(command: CutCommand): Promise<Cut>
+  /** Back to the line that the conversation left last of those that have this message: undoes a cut (D3). */
+  undoCut(command: UndoCutCommand): Promise<UndoneCut>
+  /** The message, if it can be deleted; refuses otherwise. Of one that has been, what was answered then. */
+  deletable(tenant: string, id: ConversationId, messageId: string): Promise<Cut | null>
   /** Merges the settings and, if there is one, appends the new title. */
   change(tenant: string, id: ConversationId, change: ConversationChange): Promise<void>
   remove(tenant: string, id: ConversationId, by: string): Promise<void>
+  /** Undoes that. */
+  undoRemove(tenant: string, id: ConversationId, by: string): Promise<void>
 
   /** Starts a run on the conversation's head and returns its first epoch. */
   openRun(command: OpenRunCommand): Promise<RunHold>
@@ -41,6 +47,14 @@ export interface Ledger {
   conversations(query: ConversationsQuery): Promise<ConversationsPage>
   messages(query: PageQuery): Promise<MessagesPage>
   branches(tenant: string, id: ConversationId): Promise<Branch[]>
+  /** All that were forked from the same root, however many forks ago. */
+  family(tenant: string, id: ConversationId): Promise<FamilyMember[]>
+  /** The last event before a place, and the checkpoint with the files as they were there; null: as they are now. */
+  checkpointAt(
+    tenant: string,
+    id: ConversationId,
+    at: Place | null,
+  ): Promise<{ after: number; checkpointId: string | null }>
   /** Fails when the store can't be read. */
   ping(): Promise<void>
   close(): Promise<void>
@@ -100,28 +114,52 @@ export type AppendResult =
   | { ok: true; firstSeq: number; lastSeq: number }
   | { ok: false; refusal: AppendRefusal }
 
+/** A place on a line: behind an event, or just before the message with this id. */
+export type Place = { after: number } | { before: string }
+
 export interface ForkCommand {
   tenant: string
   conversationId: ConversationId
-  after: number
+  /** Null: behind the last event. */
+  at: Place | null
   newConversationId: ConversationId
   newSegmentId: SegmentId
   title?: string
+  /** Where its files are; default: where its parent's are. */
+  workspaceId?: string
+  idempotency?: Idempotency
 }
 
 export interface CutCommand {
   tenant: string
   conversationId: ConversationId
-  after: number
+  at: Place
   newSegmentId: SegmentId
+  by: string
+}
+
+export interface Cut {
+  messageId: string
+  /** The last event that is still on the line. */
+  cutAfter: number
+  /** The files as they were before the message. */
+  checkpointId: string | null
+  /** When, in milliseconds: the retention time counts from here. */
+  at: number
+}
+
+export interface UndoCutCommand {
+  tenant: string
+  conversationId: ConversationId
   messageId: string
   by: string
 }
 
-export interface MoveHeadCommand {
-  tenant: string
-  conversationId: ConversationId
-  segmentId: SegmentId
+export interface UndoneCut {
+  headEventNumber: number
+  /** The first message that left the line by this, if any did: undoing its cut leads back. */
+  leftMessageId: string | null
+  at: number
 }
 
 export interface OpenRunCommand {
@@ -169,6 +207,18 @@ export interface ConversationsQuery {
 export interface ConversationsPage {
   items: Conversation[]
   next: { updatedAt: string; id: string } | null
+}
+
+/** One of a family, its root first. Of deleted ones only their place is told. */
+export interface FamilyMember {
+  id: string
+  title: string | null
+  parent: { conversation_id: string; event_number: number } | null
+  headEventNumber: number
+  workspaceId: string | null
+  isDeleted: boolean
+  createdAt: string
+  updatedAt: string
 }
 
 export interface Branch {

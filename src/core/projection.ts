@@ -66,6 +66,8 @@ export interface ToolOutputRow {
   segment: number
   seq: number
   tool_call_id: string
+  /** The blob with the whole of it, when the frame holds only the beginning. */
+  output_ref: string | null
 }
 
 /** A snapshot of the files, and the branch it stands on. */
@@ -169,7 +171,8 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   },
   'tool.output': (rows, { segment, seq }, fields) => {
     if (fields.partial === true) return
-    rows.tool_outputs.push({ segment, seq, tool_call_id: storable(fields.tool_call_id) })
+    const output_ref = typeof fields.output_ref === 'string' ? storable(fields.output_ref) : null
+    rows.tool_outputs.push({ segment, seq, tool_call_id: storable(fields.tool_call_id), output_ref })
   },
   'workspace.checkpoint': (rows, place, fields) => {
     rows.checkpoints.push({
@@ -255,8 +258,11 @@ function closing(
   status: SessionClosingRow['status'],
   checkpoint: unknown,
 ): SessionClosingRow {
+  const { closed_at = place.timestamp } = fields
   return {
     ...placeOf(place),
+    // Told of again since messages were deleted, it still happened when it did.
+    created_at: String(closed_at),
     work_session: String(fields.closed_session),
     status,
     checkpoint_id: String(checkpoint),

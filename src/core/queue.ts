@@ -18,6 +18,8 @@ export interface Queue {
   cancel(command: CancelCommand & { runId: RunId }): Promise<void>
   /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
   stop(command: CancelCommand): Promise<RunId | null>
+  /** The same for the active run, and takes out all that waits behind it (D2). */
+  stopAll(command: CancelCommand): Promise<RunId | null>
 
   /** Stores that a person is asked; asking again for the same call changes nothing. */
   ask(runId: RunId, toolCallId: string): Promise<void>
@@ -87,6 +89,7 @@ export interface ClaimCommand {
 export interface Claim {
   tenant: string
   conversationId: ConversationId
+  workspaceId: string | null
   messageId: string
   content: string
   mayChangeFiles: boolean

@@ -21,6 +21,8 @@ export interface SegmentRecord {
   cut: number
   /** How far a rebuild has come; null when there is none under way. */
   projectedSeq: number | null
+  /** The last event it had before the collector took those that no line reaches; null while it has all. */
+  collectedTo: number | null
   /** The digest its first event is chained to; null when the parent's event is not there. */
   parentDigest: Uint8Array | null
 }

@@ -74,14 +74,18 @@ const FIRST = 'session_1'
 export function workStateOf(rows: WorkRows): WorkState {
   const { inherited } = rows
   // By their numbers: clocks go back, and two machines' differ.
-  const closings = rows.closings.toSorted((a, b) => numberOf(a.workSession) - numberOf(b.workSession))
+  // Of one that is told of twice, since messages were deleted, either will do.
+  const byName = new Map(rows.closings.map((closing) => [closing.workSession, closing]))
+  const closings = [...byName.values()].toSorted((a, b) => numberOf(a.workSession) - numberOf(b.workSession))
   const tips = new Map(rows.tips.map((tip) => [tip.workSession, tip]))
   const main = tips.get(MAIN)?.checkpointId ?? inherited.main
-  const names = [FIRST, ...closings.map((closing) => closing.nextSession)]
+  const last = closings.at(-1)
+  const names = last ? [...closings.map((closing) => closing.workSession), last.nextSession] : [FIRST]
   const heads: Record<string, string> = main === null ? {} : { [MAIN]: main }
-  const sessions = names.map((name, index): WorkSession => {
-    const opened = index === 0 ? undefined : closings[index - 1]
-    const closed = closings[index]
+  const sessions = names.map((name): WorkSession => {
+    // What came before may have been deleted, and collected.
+    const opened = closings.find((closing) => closing.nextSession === name)
+    const closed = byName.get(name)
     const base = opened?.checkpointId ?? inherited.tip ?? main
     const head = tips.get(name)?.checkpointId ?? base
     if (head !== null) heads[name] = head
@@ -128,6 +132,9 @@ export const labels = {
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
+  beforeFork: 'Before fork',
+  /** Of a checkpoint that is told of again because the words around it were deleted. */
+  kept: 'Kept when messages were deleted',
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
 
@@ -156,6 +163,10 @@ export interface WorkChange {
 
 /** What the store keeps of checkpoints and work sessions. */
 export interface WorkStore {
+  /** Where the conversation's files are; null when it is about none. */
+  workspaceOf(tenant: string, id: ConversationId): Promise<string | null>
+  /** Which of these conversations the store knows, deleted ones too. */
+  knownAmong(ids: readonly string[]): Promise<string[]>
   rows(tenant: string, id: ConversationId): Promise<WorkRows>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
@@ -163,10 +174,10 @@ export interface WorkStore {
   findCheckpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<string>
   /** Conversations of this workspace that have checkpoints, deleted ones not. */
   conversations(workspaceId: string): Promise<{ tenant: string; id: ConversationId }[]>
-  /** Every checkpoint that a conversation which still exists can be led to, of any workspace. */
-  reachable(): Promise<string[]>
-  /** Which of these were deleted; not those that were never here. */
-  deletedAmong(ids: readonly string[]): Promise<string[]>
+  /** Every checkpoint that a line can be led to, of any workspace; null while that is not known. */
+  reachable(): Promise<string[] | null>
+  /** Which of these were deleted for good; not those that were never here. */
+  expiredAmong(ids: readonly string[]): Promise<string[]>
 
   /** Holds the workspace, or refuses: `workspace_busy` (W8). Of a request that was answered before, the answer. */
   begin(workspaceId: string, change: WorkChange): Promise<{ repeated: unknown } | null>
@@ -202,8 +213,8 @@ export interface WorkSessions {
   }): Promise<MessageCheckpoint | null>
   /** The frames are stored: the conversation's repository follows. */
   follow(tenant: string, id: ConversationId): Promise<void>
-  /** A run has ended: a good time to look after things. */
-  afterRun(): void
+  /** A run has ended in this workspace: a good time to look after things. */
+  afterRun(workspaceId: string | null): void
 
   session(tenant: string, id: ConversationId): Promise<SessionView>
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
@@ -213,6 +224,40 @@ export interface WorkSessions {
   checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
   edits(query: WorkQuery): Promise<FileEditList>
   diff(query: DiffQuery): Promise<DiffView>
+  /** How the files of two conversations differ, by their last checkpoints; null where one has none, or none is here. */
+  compare(query: CompareQuery): Promise<DiffView | null>
+
+  /** Whether this process has the workspace. */
+  holds(workspaceId: string): boolean
+  /** All that it has. */
+  workspaceIds(): string[]
+  /** A working copy of its own for a conversation that is about to be made, with a checkpoint's files. */
+  makeCopy(command: CopyCommand): Promise<MadeCopy>
+}
+
+export interface CompareQuery {
+  tenant: string
+  from: ConversationId
+  to: ConversationId
+  /** With the differences line by line. */
+  isDetailed: boolean
+}
+
+export interface CopyCommand {
+  tenant: string
+  /** Whose files are copied. */
+  from: ConversationId
+  /** Null: as they are now. */
+  checkpointId: string | null
+  conversationId: ConversationId
+}
+
+export interface MadeCopy {
+  workspaceId: string
+  /** The conversation is there: the copy is its own from now on. */
+  keep(): Promise<void>
+  /** It did not come to it. */
+  drop(): Promise<void>
 }
 
 export interface MessageCheckpoint {

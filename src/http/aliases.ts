@@ -1,20 +1,75 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import { MAX_BODY_BYTES } from '../protocol/api.ts'
+import { readAtMost } from './body.ts'
 import type { AppEnv } from './env.ts'
 
+interface Alias {
+  method: 'GET' | 'POST'
+  alias: string
+  path: string
+  /** The conversation is named in the body by one of these, and not in the path. */
+  idIn?: readonly string[]
+  /** What they call a field → what we do. */
+  fields?: Readonly<Record<string, string>>
+}
+
+const thread = ['thread_id', 'parent_thread_id']
+
 /** Paths by which others know our calls. The same handlers answer them. */
-const aliases = [
+const aliases: readonly Alias[] = [
   { method: 'GET', alias: '/api/dialogs/:id/session', path: '/conversations/:id/session' },
   { method: 'POST', alias: '/api/dialogs/:id/approve', path: '/conversations/:id/approve' },
   { method: 'POST', alias: '/api/dialogs/:id/reset', path: '/conversations/:id/reset' },
   { method: 'POST', alias: '/api/dialogs/:id/restore', path: '/conversations/:id/restore' },
-] as const
+  { method: 'POST', alias: '/commands/create-thread', path: '/conversations' },
+  { method: 'POST', alias: '/commands/send-message', path: '/conversations/:id/messages', idIn: thread },
+  {
+    method: 'POST',
+    alias: '/commands/fork-thread',
+    path: '/conversations/:id/fork',
+    idIn: thread,
+    fields: { from_event_number: 'event_number', from_message_id: 'message_id' },
+  },
+  { method: 'GET', alias: '/threads', path: '/conversations' },
+  { method: 'GET', alias: '/threads/:id/messages', path: '/conversations/:id/messages' },
+  { method: 'GET', alias: '/threads/:id/branches', path: '/conversations/:id/branches' },
+  { method: 'GET', alias: '/threads/:id/head', path: '/conversations/:id' },
+]
 
 export function addAliases(app: OpenAPIHono<AppEnv>): void {
-  for (const { method, alias, path } of aliases) {
-    app.on(method, alias, (c) => {
+  for (const one of aliases) {
+    app.on(one.method, one.alias, async (c) => {
+      const { id, init } = one.idIn ? await fromBody(c, one) : { id: c.req.param('id') ?? '', init: c.req.raw }
       const url = new URL(c.req.url)
-      url.pathname = `/api/v1${path.replace(':id', encodeURIComponent(c.req.param('id') ?? ''))}`
-      return app.fetch(new Request(url, c.req.raw), c.env)
+      url.pathname = `/api/v1${one.path.replace(':id', encodeURIComponent(id))}`
+      return app.fetch(new Request(url, init), c.env)
     })
+  }
+}
+
+/** What is no object with a conversation in it goes on as it is: the handler says what is wrong with it. */
+async function fromBody(c: Context<AppEnv>, alias: Alias): Promise<{ id: string; init: RequestInit }> {
+  const text = Buffer.from(await readAtMost(c.req.raw, MAX_BODY_BYTES)).toString()
+  const headers = new Headers(c.req.raw.headers)
+  headers.delete('content-length')
+  const { method } = c.req.raw
+  const given = objectIn(text)
+  const key = alias.idIn?.find((name) => typeof given?.[name] === 'string')
+  if (!given || key === undefined) return { id: '-', init: { method, headers, body: text } }
+  const body = Object.fromEntries(
+    Object.entries(given).flatMap(([name, value]) =>
+      name === key ? [] : [[alias.fields?.[name] ?? name, value]],
+    ),
+  )
+  return { id: String(given[key]), init: { method, headers, body: JSON.stringify(body) } }
+}
+
+function objectIn(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null
+  } catch {
+    return null
   }
 }

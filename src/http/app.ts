@@ -11,8 +11,10 @@ import { addPages } from './pages.ts'
 import { answerProblem } from './problem.ts'
 import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
+import { addLineRoutes } from './routes/lines.ts'
 import { addRunRoutes } from './routes/runs.ts'
 import { addServiceRoutes } from './routes/service.ts'
+import { addUpkeepRoutes } from './routes/upkeep.ts'
 import { addWorkRoutes } from './routes/work.ts'
 
 const description = {
@@ -74,11 +76,13 @@ function createApi(deps: AppDependencies): App {
     await next()
   })
   addServiceRoutes(api, deps)
-  api.use('/conversations/*', authenticate(deps), readJsonBody)
+  for (const path of ['/conversations/*', '/gc', '/audit']) api.use(path, authenticate(deps), readJsonBody)
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)
   addRunRoutes(api, deps)
+  addLineRoutes(api, deps)
   addWorkRoutes(api, deps)
+  addUpkeepRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api
 }

@@ -1,5 +1,8 @@
 import type { HttpBindings } from '@hono/node-server'
 import type { Clock } from '../core/clock.ts'
+import type { Collecting, CollectionStore } from '../core/collection.ts'
+import type { Deletions } from '../core/deletions.ts'
+import type { Forks } from '../core/forks.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
@@ -20,6 +23,10 @@ export interface AppDependencies {
   ledger: Ledger
   queue: Queue
   sessions: WorkSessions
+  forks: Forks
+  deletions: Deletions
+  collector: Collecting
+  collection: Pick<CollectionStore, 'audit'>
   tokens: TokenStore
   clock: Clock
   log: Log

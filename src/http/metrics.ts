@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import { routePath } from 'hono/route'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { CollectionReport } from '../protocol/api.ts'
 
 export interface HttpMetrics {
   registry: Registry
@@ -8,6 +9,8 @@ export interface HttpMetrics {
   openStreams: Gauge
   /** Told of each committed group of writes. */
   committed: (group: { frames: number; seconds: number }) => void
+  /** Told of each collection. */
+  collected: (report: CollectionReport, seconds: number) => void
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
@@ -44,6 +47,23 @@ export function createMetrics(): HttpMetrics {
     help: 'Readers connected to a live stream',
     registers,
   })
+  const collections = new Histogram({
+    name: 'waymark_gc_seconds',
+    help: 'Time of a collection of what no line reaches',
+    buckets: [0.01, 0.1, 1, 10, 60, 600],
+    registers,
+  })
+  const removed = new Counter({
+    name: 'waymark_gc_removed_total',
+    help: 'What collections have removed, by kind; bytes are those of frames and of checkpointed files',
+    labelNames: ['what'],
+    registers,
+  })
+  const lastCollection = new Gauge({
+    name: 'waymark_gc_last_success_timestamp_seconds',
+    help: 'When the last collection ended well',
+    registers,
+  })
   return {
     registry,
     openStreams,
@@ -57,6 +77,11 @@ export function createMetrics(): HttpMetrics {
       frames.inc(group.frames)
       commits.observe(group.seconds)
       groups.observe(group.frames)
+    },
+    collected({ dry_run: _, ...counts }, seconds) {
+      collections.observe(seconds)
+      lastCollection.setToCurrentTime()
+      for (const [what, count] of Object.entries(counts)) removed.inc({ what }, count)
     },
   }
 }

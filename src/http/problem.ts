@@ -18,6 +18,9 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   not_found: 404,
   conversation_not_found: 404,
   event_not_found: 404,
+  message_not_found: 404,
+  message_not_deletable: 409,
+  message_not_deleted: 409,
   checkpoint_not_found: 404,
   idempotency_key_reused: 422,
   approval_not_pending: 409,
@@ -30,7 +33,6 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   run_ended: 409,
   run_not_found: 404,
   segment_cut: 409,
-  segment_not_found: 404,
   storage_failed: 503,
   internal: 500,
 }

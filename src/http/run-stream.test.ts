@@ -28,20 +28,20 @@ describe('what happens beside a run', () => {
     expect(finalOf(await ask(server, other.id, 'hello')).status).toBe('completed')
   })
 
-  it('a cut through a run that waits for a person lets the next one start, and its stream ends', async () => {
+  it('a cut through a run that waits for a person ends its stream, and the next message starts', async () => {
     const { id } = await server.client.createConversation()
     const waiting = await streamed(id, '!run_command {"command":"true"}')
     await frameWhen(server, id, 'tool.approval')
-    await server.client.sendMessage(id, { content: 'I am next' })
+    await server.client.sendMessage(id, { content: 'I wait' })
     await server.ledger.cut({
       tenant: 'default',
       conversationId: id as never,
-      after: 1,
+      at: { after: 1 },
       newSegmentId: newId('seg'),
-      messageId: 'm',
       by: 'me',
     })
     expect(await waiting.text()).toContain('event: abandoned')
+    await server.client.sendMessage(id, { content: 'I am next' })
     expect((await frameWhen(server, id, 'final')).final.response_text).toContain('Hello next')
   })
 

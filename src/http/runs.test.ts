@@ -61,16 +61,15 @@ describe('messages and runs', () => {
       newConversationId,
       newSegmentId: newId('seg'),
     }
-    await server.ledger.fork({ ...fork, after: first.at(-1)?.event_id ?? 0 })
+    await server.ledger.fork({ ...fork, at: { after: first.at(-1)?.event_id ?? 0 } })
     expect(finalOf(await ask(server, newConversationId, 'what is my name')).response_text).toBe(
       'Your name is devansh.',
     )
     await server.ledger.cut({
       tenant: 'default',
       conversationId: id as never,
-      after: first.at(-1)?.event_id ?? 0,
+      at: { after: first.at(-1)?.event_id ?? 0 },
       newSegmentId: newId('seg'),
-      messageId: 'm',
       by: 'me',
     })
     expect(finalOf(await ask(server, id, 'what is my name')).response_text).toBe('Your name is devansh.')
@@ -85,7 +84,7 @@ describe('messages and runs', () => {
       conversationId: id as never,
       newConversationId,
       newSegmentId: newId('seg'),
-      after: (first[0]?.event_id ?? 0) + 4,
+      at: { after: (first[0]?.event_id ?? 0) + 4 },
     })
     expect(finalOf(await ask(server, newConversationId, 'what is my name')).response_text).toBe(
       'Your name is devansh.',

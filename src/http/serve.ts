@@ -4,6 +4,7 @@ import { createAdaptorServer } from '@hono/node-server'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
 import { createMetrics } from './metrics.ts'
+import type { CollectionReport } from '../protocol/api.ts'
 
 /** How long a stopping server waits for answers that are under way. */
 const GRACE_MS = 2000
@@ -12,6 +13,8 @@ export interface HttpServer {
   port: number
   /** Counts a committed group of writes in the metrics. */
   committed(group: { frames: number; seconds: number }): void
+  /** Counts what the collector has removed. */
+  collected(report: CollectionReport, seconds: number): void
   close(): Promise<void>
 }
 
@@ -32,6 +35,7 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
   return {
     port: (server.address() as AddressInfo).port,
     committed: metrics.committed,
+    collected: metrics.collected,
     close() {
       stopping.abort()
       return new Promise((resolve) => {

@@ -125,6 +125,134 @@ export const messageListSchema = z
   .meta({ id: 'MessageList' })
 export type MessageList = z.infer<typeof messageListSchema>
 
+const FILES = ['keep', 'restore', 'copy'] as const
+
+export const forkSchema = z
+  .strictObject({
+    /** The last event that the fork has in common with this conversation. */
+    event_number: z.int().positive().optional(),
+    /** Fork just before this message instead, ready for another wording. */
+    message_id: text(200).min(1).optional(),
+    title: title.min(1).optional(),
+    /** What to do with the files: leave them, put them back to the place first, or give the fork a copy of its own. */
+    files: z.enum(FILES).default('keep'),
+  })
+  .refine((fork) => fork.event_number === undefined || fork.message_id === undefined, {
+    message: 'give event_number or message_id, not both',
+  })
+  .meta({ id: 'Fork' })
+export type Fork = z.input<typeof forkSchema>
+
+export const forkedSchema = conversationSchema
+  .extend({
+    /** What putting the files back did; null when that was not asked for, or there was nothing to be done. */
+    restored: z.lazy(() => restoredSchema).nullable(),
+  })
+  .meta({ id: 'Forked' })
+export type Forked = z.infer<typeof forkedSchema>
+
+export const branchListSchema = z
+  .object({
+    items: z.array(
+      z.object({ conversation_id: z.string(), from_event_number: z.int(), created_at: z.string() }),
+    ),
+  })
+  .meta({ id: 'BranchList' })
+export type BranchList = z.infer<typeof branchListSchema>
+
+export const familySchema = z
+  .object({
+    root: z.string(),
+    items: z.array(
+      z.object({
+        conversation_id: z.string(),
+        title: z.string().nullable(),
+        parent: z.object({ conversation_id: z.string(), event_number: z.int() }).nullable(),
+        head_event_number: z.int(),
+        workspace_id: z.string().nullable(),
+        /** It is here only because others come from it. */
+        is_deleted: z.boolean(),
+        created_at: z.string(),
+        updated_at: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Family' })
+export type Family = z.infer<typeof familySchema>
+
+export const deletedMessageSchema = z
+  .object({
+    conversation_id: z.string(),
+    deleted_message_id: z.string(),
+    /** The last event that is still on the line. */
+    cut_after: z.int(),
+    /** The files stay; this is the checkpoint to restore them to. */
+    checkpoint_id: z.string().nullable(),
+    undo_until: z.string(),
+  })
+  .meta({ id: 'DeletedMessage' })
+export type DeletedMessage = z.infer<typeof deletedMessageSchema>
+
+export const undeleteSchema = z
+  .strictObject({
+    /** Without it, the conversation itself is brought back. */
+    message_id: text(200).min(1).optional(),
+  })
+  .meta({ id: 'Undelete' })
+export type Undelete = z.infer<typeof undeleteSchema>
+
+export const undeletedSchema = z
+  .object({
+    conversation_id: z.string(),
+    undeleted_message_id: z.string().nullable(),
+    head_event_number: z.int(),
+    /** The first message that left the line by this: undeleting it leads back. */
+    left_message_id: z.string().nullable(),
+    undo_until: z.string().nullable(),
+  })
+  .meta({ id: 'Undeleted' })
+export type Undeleted = z.infer<typeof undeletedSchema>
+
+export const collectSchema = z
+  .strictObject({
+    dry_run: z.boolean().optional(),
+    /** Do not wait for the retention time: what was deleted can't be brought back then. */
+    now: z.boolean().optional(),
+  })
+  .meta({ id: 'Collect' })
+export type Collect = z.infer<typeof collectSchema>
+
+export const collectionReportSchema = z
+  .object({
+    dry_run: z.boolean(),
+    events: z.int(),
+    bytes: z.int(),
+    messages: z.int(),
+    checkpoints: z.int(),
+    agent_states: z.int(),
+    blobs: z.int(),
+    conversations: z.int(),
+    file_bytes: z.int(),
+  })
+  .meta({ id: 'CollectionReport' })
+export type CollectionReport = z.infer<typeof collectionReportSchema>
+
+export const auditListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        at: z.string(),
+        by: z.string(),
+        action: z.string(),
+        conversation_id: z.string().nullable(),
+        details: z.record(z.string(), z.unknown()),
+      }),
+    ),
+    next_cursor: z.string().nullable(),
+  })
+  .meta({ id: 'AuditList' })
+export type AuditList = z.infer<typeof auditListSchema>
+
 export const MAX_MESSAGE_CHARACTERS = 1_000_000
 
 export const sendMessageSchema = z
@@ -318,3 +446,30 @@ export const diffViewSchema = z
   })
   .meta({ id: 'DiffView' })
 export type DiffView = z.infer<typeof diffViewSchema>
+
+export const compareQuery = z.object({
+  limit: limit(50, MAX_LIST_LIMIT),
+  /** With the differences of files line by line. */
+  diff: z.enum(['true', 'false']).default('false'),
+})
+
+const comparedSchema = z.object({
+  conversation_id: z.string(),
+  head_event_number: z.int(),
+  checkpoint_id: z.string().nullable(),
+  /** What was said since they parted. */
+  messages: z.array(messageSchema),
+  has_more: z.boolean(),
+})
+
+export const comparisonSchema = z
+  .object({
+    /** The last event that both have; 0 when they have nothing in common. */
+    parted_after: z.int(),
+    from: comparedSchema,
+    to: comparedSchema,
+    /** Between their last checkpoints; null when one has none, or none is here. */
+    files: z.array(changedFileSchema.extend({ diff: z.string().nullable() })).nullable(),
+  })
+  .meta({ id: 'Comparison' })
+export type Comparison = z.infer<typeof comparisonSchema>

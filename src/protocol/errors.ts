@@ -13,6 +13,9 @@ export const errorCodes = [
   'not_found',
   'conversation_not_found',
   'event_not_found',
+  'message_not_found',
+  'message_not_deletable',
+  'message_not_deleted',
   'checkpoint_not_found',
   'idempotency_key_reused',
   'approval_not_pending',
@@ -25,7 +28,6 @@ export const errorCodes = [
   'run_ended',
   'run_not_found',
   'segment_cut',
-  'segment_not_found',
   'storage_failed',
   'internal',
 ] as const

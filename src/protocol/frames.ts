@@ -205,6 +205,7 @@ export const kindShapes = {
     new_session: z.string(),
     commits_approved: count,
     message: z.string().optional(),
+    closed_at: z.string().optional(),
   },
   'session.reset': {
     reset_to: checkpointId,
@@ -212,6 +213,7 @@ export const kindShapes = {
     new_session: z.string(),
     pre_reset_checkpoint: checkpointId,
     skipped,
+    closed_at: z.string().optional(),
   },
 
   'memory.checkpoint': {

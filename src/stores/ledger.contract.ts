@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
+  cutOf,
   delta,
   final,
+  forkOf,
   newConversation,
   parsed,
   readAll,
@@ -80,86 +82,8 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect((await page(child)).digest).toBe(digest.toString('hex'))
     })
 
-    async function forkAt(conversationId: ConversationId, after: number): Promise<ConversationId> {
-      const newConversationId = newId('conv')
-      await ledger.fork({
-        tenant: TENANT,
-        conversationId,
-        after,
-        newConversationId,
-        newSegmentId: newId('seg'),
-      })
-      return newConversationId
-    }
-
-    const cutAt = (conversationId: ConversationId, after: number) =>
-      ledger.cut({
-        tenant: TENANT,
-        conversationId,
-        after,
-        newSegmentId: newId('seg'),
-        messageId: 'msg_gone',
-        by: 'a test',
-      })
-
-    it('[L2] a fork goes on counting behind its parent, and neither sees what the other adds', async () => {
-      const root = await newConversation(ledger)
-      await say(root, 'one', 'two', 'three')
-      const child = await forkAt(root, 3)
-      await say(child, 'four in the child')
-      await say(root, 'four in the root')
-      expect(await contents(child)).toEqual(['one', 'two', 'four in the child'])
-      expect(await contents(root)).toEqual(['one', 'two', 'three', 'four in the root'])
-      const kinds = parsed(await readAll(ledger, child)).map((frame) => [frame.event_id, frame.kind])
-      expect(kinds.slice(3)).toEqual([
-        [4, 'conversation.forked'],
-        [5, 'message.user'],
-      ])
-    })
-
-    it('forks of forks reach the root at any depth', async () => {
-      let id = await newConversation(ledger)
-      await say(id, 'from the root')
-      for (let depth = 0; depth < 30; depth++) {
-        const { head_event_number } = await ledger.conversation(TENANT, id)
-        id = await forkAt(id, head_event_number)
-      }
-      await say(id, 'from the leaf')
-      expect(await contents(id)).toEqual(['from the root', 'from the leaf'])
-      expect(await ledger.line(TENANT, id)).toHaveLength(31)
-    })
-
-    it('forks at an event that the parent inherited', async () => {
-      const root = await newConversation(ledger)
-      await say(root, 'one', 'two')
-      const child = await forkAt(root, 3)
-      const grandchild = await forkAt(child, 2)
-      expect(await contents(grandchild)).toEqual(['one'])
-      await expect(forkAt(root, 99)).rejects.toMatchObject({ code: 'event_not_found' })
-    })
-
-    it('a cut takes the rest off the line, and moving the head back undoes it', async () => {
-      const id = await newConversation(ledger)
-      await say(id, 'one', 'two', 'three')
-      const [before] = await ledger.line(TENANT, id)
-      await cutAt(id, 2)
-      await say(id, 'another two')
-      expect(await contents(id)).toEqual(['one', 'another two'])
-      await ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: before?.segmentId ?? 'seg_' })
-      expect(await contents(id)).toEqual(['one', 'two', 'three'])
-      await say(id, 'four')
-      expect(await contents(id)).toEqual(['one', 'two', 'three', 'four'])
-    })
-
-    it("a parent's cut leaves its forks as they were", async () => {
-      const root = await newConversation(ledger)
-      await say(root, 'one', 'two', 'three')
-      const child = await forkAt(root, 4)
-      const before = await readAll(ledger, child)
-      await cutAt(root, 1)
-      await say(root, 'something else')
-      expect(await readAll(ledger, child)).toEqual(before)
-    })
+    const forkAt = (id: ConversationId, after: number) => forkOf(ledger, id, { after })
+    const cutAt = (id: ConversationId, after: number) => cutOf(ledger, id, { after })
 
     it('[L7] a cursor finds the rest from every event', async () => {
       const id = await newConversation(ledger)
@@ -171,32 +95,6 @@ export function describeLedger(engineName: string, open: OpenStore): void {
         const cursor = start === 0 ? null : (await page(child, null, start)).last
         expect(await readAll(ledger, child, { cursor, limit: 2 })).toEqual(all.slice(start))
       }
-    })
-
-    it('[L7] tells a reader whose segment was cut away where to cut, and goes on', async () => {
-      const id = await newConversation(ledger)
-      await say(id, 'one', 'two', 'three')
-      const { last } = await page(id)
-      await cutAt(id, 2)
-      await say(id, 'another two')
-      const next = await page(id, last)
-      expect(next.cut?.seq).toBe(2)
-      expect(parsed(next.frames).map((frame) => frame.kind)).toEqual([
-        'conversation.truncated',
-        'message.user',
-      ])
-      expect((await page(id, next.last)).cut).toBeNull()
-    })
-
-    it('[L7] tells a reader of a segment that an undone cut left behind the same', async () => {
-      const id = await newConversation(ledger)
-      await say(id, 'one', 'two')
-      const [before] = await ledger.line(TENANT, id)
-      await cutAt(id, 2)
-      const { last } = await page(id)
-      await ledger.moveHead({ tenant: TENANT, conversationId: id, segmentId: before?.segmentId ?? 'seg_' })
-      const next = await page(id, last)
-      expect([next.cut?.seq, next.frames.length]).toEqual([2, 1])
     })
 
     it('[L7] refuses cursors of other families and places that never were', async () => {
@@ -505,46 +403,6 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(new Set(await search('needle'))).toEqual(new Set([b, child]))
       await cutAt(b, 2)
       expect(await search('needle')).toEqual([child])
-    })
-
-    it('the title is the last one on the line', async () => {
-      const id = await newConversation(ledger, { title: 'first' })
-      await ledger.append({
-        tenant: TENANT,
-        conversationId: id,
-        run: null,
-        frames: [{ kind: 'conversation.retitled', title: 'second' }],
-      })
-      const title = async (which: ConversationId) => (await ledger.conversation(TENANT, which)).title
-      expect(await title(id)).toBe('second')
-      expect(await title(await forkAt(id, 1))).toBe('first')
-      await cutAt(id, 1)
-      expect(await title(id)).toBe('first')
-    })
-
-    it('lists the branches of a conversation, and describes a fork by its parent', async () => {
-      const root = await newConversation(ledger)
-      await say(root, 'one')
-      const child = await forkAt(root, 2)
-      const gone = await forkAt(root, 1)
-      await ledger.remove(TENANT, gone, 'a test')
-      expect(await ledger.branches(TENANT, root)).toMatchObject([
-        { conversationId: child, fromEventNumber: 2 },
-      ])
-      expect(await ledger.conversation(TENANT, child)).toMatchObject({
-        parent: { conversation_id: root, event_number: 2 },
-        head_event_number: 3,
-      })
-    })
-
-    it('a deleted conversation is gone for every call, and its forks keep their history', async () => {
-      const root = await newConversation(ledger)
-      await say(root, 'one')
-      const child = await forkAt(root, 2)
-      await ledger.remove(TENANT, root, 'a test')
-      await expect(page(root)).rejects.toMatchObject({ code: 'conversation_not_found' })
-      await expect(ledger.remove(TENANT, root, 'x')).rejects.toMatchObject({ code: 'conversation_not_found' })
-      expect(await contents(child)).toEqual(['one'])
     })
 
     it('settings are merged and kept', async () => {

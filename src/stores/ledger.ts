@@ -10,7 +10,7 @@ import type {
   PageQuery,
   RunHold,
 } from '../core/ledger.ts'
-import type { Message } from '../protocol/api.ts'
+import type { Conversation, Message } from '../protocol/api.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
@@ -170,25 +170,26 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     messages,
     create: (command) =>
       write('createConversation', { ...command, now: clock.now() }, command.conversationId),
-    async fork(command) {
-      await write('fork', { ...command, now: clock.now() }, command.newConversationId)
+    fork: (command) => write('fork', { ...command, now: clock.now() }, command.newConversationId),
+    async forkedBefore(tenant, idempotency) {
+      const { answer } = await read('answeredBefore', { tenant, idempotency })
+      return answer as Conversation | null
     },
-    async cut(command) {
-      await write('cut', { ...command, now: clock.now() }, command.conversationId, command.conversationId)
-    },
-    async moveHead(command) {
-      await write(
-        'moveHead',
-        { ...command, now: clock.now() },
-        command.conversationId,
-        command.conversationId,
-      )
+    cut: (command) =>
+      write('cut', { ...command, now: clock.now() }, command.conversationId, command.conversationId),
+    undoCut: (command) =>
+      write('undoCut', { ...command, now: clock.now() }, command.conversationId, command.conversationId),
+    async deletable(tenant, id, messageId) {
+      return (await read('deletable', { tenant, id, messageId })).earlier
     },
     async change(tenant, id, change) {
       await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
     },
     async remove(tenant, id, by) {
       await write('removeConversation', { tenant, id, by, now: clock.now() }, id, id)
+    },
+    async undoRemove(tenant, id, by) {
+      await write('undoRemoveConversation', { tenant, id, by, now: clock.now() }, id)
     },
     openRun: (command) => write('openRun', command),
     takeRun: (tenant, runId, from) => write('takeRun', { tenant, runId, from: from ?? null }),
@@ -200,6 +201,8 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
     },
     branches: (tenant, id) => read('branches', { tenant, id }),
+    family: (tenant, id) => read('family', { tenant, id }),
+    checkpointAt: (tenant, id, at) => read('checkpointAt', { tenant, conversationId: id, at }),
     async ping() {
       await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },

@@ -174,23 +174,33 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(taken)
     })
 
-    it('a cut takes the active run out of the queue, and the next one starts', async () => {
+    it('[D2] a cut clears the queue, and takes the active run out of it if nothing else has ended it', async () => {
       const id = await newConversation(store.ledger)
       const first = await send(id, 'a')
-      await send(id, 'b')
+      const second = await send(id, 'b')
       await store.queue.claim(worker())
-      await store.ledger.cut({
-        tenant: TENANT,
-        conversationId: id,
-        after: 1,
-        newSegmentId: newId('seg'),
-        messageId: 'm',
-        by: 'me',
-      })
+      const place = { tenant: TENANT, conversationId: id, at: { after: 1 } }
+      await store.ledger.cut({ ...place, newSegmentId: newId('seg'), by: 'me' })
       expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: false })
+      expect(await store.queue.wishes(second.runId)).toMatchObject({ isQueued: false })
+      await send(id, 'c')
       const next = await store.queue.claim(worker())
-      expect(next).toMatchObject({ content: 'b' })
+      expect(next).toMatchObject({ content: 'c' })
       await end(next as Claim)
+    })
+
+    it('[D2] stopping all asks the active run to end and takes out what waits', async () => {
+      const id = await newConversation(store.ledger)
+      const who = { tenant: TENANT, conversationId: id, by: 'me' }
+      expect(await store.queue.stopAll(who)).toBe(null)
+      const first = await send(id, 'a')
+      await send(id, 'b')
+      const claim = (await store.queue.claim(worker())) as Claim
+      expect(await store.queue.stopAll(who)).toBe(first.runId)
+      expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: true, cancelledBy: 'me' })
+      expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
+      await end(claim)
+      expect(await store.queue.stopAll(who)).toBe(null)
     })
 
     it('two workers never get the same conversation at once', async () => {

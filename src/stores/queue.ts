@@ -35,6 +35,9 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
     async stop(command) {
       return (await write('stopCurrent', command, command.conversationId)).runId
     },
+    async stopAll(command) {
+      return (await write('stopAll', command, command.conversationId)).runId
+    },
     async ask(runId, toolCallId) {
       await write('ask', { runId, toolCallId })
     },

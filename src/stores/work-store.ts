@@ -27,6 +27,10 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
   }
 
   return {
+    async workspaceOf(tenant, id) {
+      return (await read('workspaceOf', { tenant, id })).workspaceId
+    },
+    knownAmong: (ids) => read('knownAmong', ids),
     rows: (tenant, id) => read('workRows', { tenant, id }),
     async checkpoints(query) {
       const { items, next } = await read('listCheckpoints', query)
@@ -45,7 +49,7 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
     },
     conversations: (workspaceId) => read('conversationsWithWork', workspaceId),
     reachable: () => read('reachableCheckpoints', null),
-    deletedAmong: (ids) => read('deletedAmong', ids),
+    expiredAmong: (ids) => read('expiredAmong', ids),
     async begin(workspaceId, change) {
       const begun = await write('beginChange', { workspaceId, change }, null)
       return 'repeated' in begun ? begun : null

@@ -91,6 +91,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       tenant,
       conversationId,
       runId,
+      workspaceId: claim.workspaceId,
       hold: claim.hold,
       message: { messageId, content },
       mayChangeFiles: claim.mayChangeFiles,

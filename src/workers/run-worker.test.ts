@@ -24,7 +24,7 @@ describe('the run worker', () => {
       agent,
       log: { error() {} },
       worker: newId('run'),
-      workspaceIds: [],
+      workspaceIds: () => [],
       leaseMs: 60_000,
       maxRuns: 10,
     })

@@ -18,7 +18,8 @@ export interface RunWorkerDependencies {
   log: { error(details: object, message: string): void }
   /** Names this process among all that work on the store. */
   worker: string
-  workspaceIds: readonly string[]
+  /** The workspaces that this process has. */
+  workspaceIds(): readonly string[]
   leaseMs: number
   maxRuns: number
 }
@@ -60,7 +61,8 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     while (claimAgain) {
       claimAgain = false
       while (!isStopping && runs.size < maxRuns) {
-        const claim = await queue.claim({ worker, leaseMs, workspaceIds, held: [...runs.keys()] })
+        const held = [...runs.keys()]
+        const claim = await queue.claim({ worker, leaseMs, workspaceIds: workspaceIds(), held })
         if (!claim) break
         begin(claim)
       }
@@ -74,7 +76,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     if (isStopping) run.abort(new Left('stopping'))
     void run.done.finally(() => {
       if (runs.get(run.runId) === run) runs.delete(run.runId)
-      deps.sessions?.afterRun()
+      deps.sessions?.afterRun(claim.workspaceId)
       wake()
     })
   }

@@ -32,12 +32,14 @@ export async function verifyLedger(
 
 async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: Verified): Promise<void> {
   const { segmentId, conversationId } = segment
+  // Both as of one moment: what is appended meanwhile lies behind them.
+  const { runs: recorded, seq: end } = await upkeep.books(segment.segment)
+  // All of it was collected: only its place is still known.
+  if (segment.collectedTo !== null && end === segment.cut) return
   const say = (seq: number, flaw: string) => verified.flaws.push({ segmentId, conversationId, seq, flaw })
   const start = segment.parent === null ? genesis.digest : segment.parentDigest
   if (!start) return void say(segment.cut, 'the event it was cut at is missing from its parent')
 
-  // Both as of one moment: what is appended meanwhile lies behind them.
-  const { runs: recorded, seq: end } = await upkeep.books(segment.segment)
   const runs = new Map<string, { frames: number; ended: boolean }>()
   let seq = segment.cut
   let bytes: number | null = null

@@ -87,7 +87,7 @@ describe('what attacks have shown', () => {
     write('f', 'precious')
     const { id } = await one.workspace.checkpoint({ label: 'no frame yet', parents: [], time: Date.now() })
     write('f', 'later')
-    await one.workspace.collect([], Date.now() - 60_000)
+    await one.workspace.collect([], Date.now() - 60_000, 0)
     expect(one.git('cat-file', 'blob', `${id}:f`)).toBe('precious')
   })
 
@@ -100,7 +100,7 @@ describe('what attacks have shown', () => {
     await tool('.env', 'by the agent')
     const now = await other.checkpoint()
     expect(one.git('ls-tree', '--name-only', now)).toBe('.env\n')
-    await other.workspace.collect([target, now], 0)
+    await other.workspace.collect([target, now], 0, 0)
     expect((await other.restore(target)).restored).toEqual(['.env'])
     expect(read('.env')).toBe('mine')
     await other.workspace.close()

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from './git.ts'
 import { openManifest } from './manifest.ts'
-import { conversationsOnDisk, readBranches, storeFolder } from './repository.ts'
+import { conversationsOnDisk, copiesOnDisk, readBranches, storeFolder } from './repository.ts'
 import { recordsOf, sizeOfStore } from './store-upkeep.ts'
 
 /** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
@@ -30,7 +30,9 @@ export async function examine(deps: {
   const problems: string[] = []
   const notes: string[] = []
   const checkpoints = await deps.store.reachable()
-  const conversations = await deps.store.conversations(deps.workspaceId)
+  const workspaceIds = [deps.workspaceId, ...copiesOnDisk(dataDir).map((copy) => `${deps.workspaceId}.${copy}`)]
+  const found = await Promise.all(workspaceIds.map((id) => deps.store.conversations(id)))
+  const conversations = found.flat()
   const here = conversations.length > 0 || existsSync(store)
   try {
     if (here && !existsSync(store)) problems.push(`${store} is missing: no checkpoint can be restored`)
@@ -61,7 +63,7 @@ export async function examine(deps: {
   return {
     sizes: { checkpoints: bytes, database, blobs, manifest },
     conversations: conversations.length,
-    checkpoints: checkpoints.length,
+    checkpoints: checkpoints?.length ?? 0,
     packs,
     problems,
     notes,
@@ -104,12 +106,15 @@ export async function examine(deps: {
 
   async function leftovers(): Promise<string[]> {
     const found: string[] = []
-    const pending = await deps.store.pending(deps.workspaceId)
-    if (pending) found.push(`a ${pending.kind} has not been finished; a running server finishes it by itself`)
-    const deleted = await deps.store.deletedAmong(conversationsOnDisk(dataDir))
+    for (const id of workspaceIds) {
+      const pending = await deps.store.pending(id)
+      if (pending)
+        found.push(`a ${pending.kind} has not been finished; a running server finishes it by itself`)
+    }
+    const deleted = await deps.store.expiredAmong(conversationsOnDisk(dataDir))
     if (deleted.length > 0) {
       found.push(
-        `${deleted.length} deleted conversations still have checkpoints; the hourly upkeep drops them`,
+        `${deleted.length} deleted conversations still have checkpoints; the hourly collection drops them`,
       )
     }
     const rescued = join(dataDir, 'rescued')

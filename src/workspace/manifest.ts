@@ -1,4 +1,4 @@
-import { existsSync, renameSync } from 'node:fs'
+import { renameSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import type { BytePath } from './byte-path.ts'
 import type { FileEntry } from './folder-tree.ts'
@@ -30,6 +30,8 @@ export interface Manifest {
   isNew: boolean
   note(name: NoteName): string | null
   setNote(name: NoteName, value: string | null): void
+  /** Forgets all files, of a working copy that has gone. */
+  drop(): void
   close(): void
 }
 
@@ -43,16 +45,19 @@ export interface ToolWritten {
   at: number
 }
 
-/** `generation` counts collections: after one, objects that were thought to be stored may be gone. */
-export type NoteName = 'generation' | 'watching_failed'
+/**
+ * `generation` counts collections: after one, objects that were thought to be stored may be gone. `checkpoints_removed` is
+ * how many checkpoints the ledger had ever removed at the last one.
+ */
+export type NoteName = 'generation' | 'watching_failed' | 'checkpoints_removed'
 
 const BUSY_MS = 120_000
-const tables = `
-  create table if not exists files (
+const tablesOf = (suffix: string) => `
+  create table if not exists files${suffix} (
     path text primary key, size integer, mtime_ns integer, ctime_ns integer, inode integer, mode integer,
     object_id text not null, is_racy integer
   ) without rowid;
-  create table if not exists tool_written (
+  create table if not exists tool_written${suffix} (
     path text primary key, was_left_out integer not null, before_object_id text, before_mode integer,
     at integer not null
   ) without rowid;
@@ -71,12 +76,15 @@ interface FileRow {
   is_racy: bigint
 }
 
-export function openManifest(path: string): Manifest {
-  const { db, isNew } = openDatabase(path)
+/** All working copies of a data folder share one file, since they share one lock; each has tables of its own. */
+export function openManifest(path: string, copy: string | null = null): Manifest {
+  const suffix = copy === null ? '' : `_${copy.replace(/[^a-z0-9_]/g, '')}`
+  const { db, isNew } = openDatabase(path, suffix)
+  const keyOf = (name: NoteName) => (name === 'watching_failed' ? `${name}${suffix}` : name)
   let current: 'quickly' | 'durably' | null = null
   let version = db.pragma('data_version', { simple: true })
-  const put = db.prepare('insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?)')
-  const drop = db.prepare('delete from files where path = ?')
+  const put = db.prepare(`insert or replace into files${suffix} values (?, ?, ?, ?, ?, ?, ?, ?)`)
+  const drop = db.prepare(`delete from files${suffix} where path = ?`)
   const putCommit = db.prepare('insert or ignore into commits values (?, ?)')
   const getNote = db.prepare('select value from notes where name = ?')
   const begin = db.prepare('begin immediate')
@@ -105,7 +113,8 @@ export function openManifest(path: string): Manifest {
       if (db.inTransaction) rollback.run()
     },
     *files() {
-      for (const row of db.prepare('select * from files').safeIntegers().iterate() as Iterable<FileRow>) {
+      const all = db.prepare(`select * from files${suffix}`).safeIntegers()
+      for (const row of all.iterate() as Iterable<FileRow>) {
         yield { path: row.path, entry: entryOf(row) }
       }
     },
@@ -118,9 +127,9 @@ export function openManifest(path: string): Manifest {
         }
       }
     },
-    clear: () => void db.exec('delete from files'),
+    clear: () => void db.exec(`delete from files${suffix}`),
     toolWritten() {
-      const rows = db.prepare('select * from tool_written').all() as {
+      const rows = db.prepare(`select * from tool_written${suffix}`).all() as {
         path: string
         was_left_out: number
         before_object_id: string | null
@@ -135,7 +144,7 @@ export function openManifest(path: string): Manifest {
       }))
     },
     noteToolWritten({ path, wasLeftOut, before, at }) {
-      db.prepare('insert or ignore into tool_written values (?, ?, ?, ?, ?)').run(
+      db.prepare(`insert or ignore into tool_written${suffix} values (?, ?, ?, ?, ?)`).run(
         path,
         wasLeftOut ? 1 : 0,
         before?.oid ?? null,
@@ -144,24 +153,27 @@ export function openManifest(path: string): Manifest {
       )
     },
     note(name) {
-      const row = getNote.get(name) as { value: string } | undefined
+      const row = getNote.get(keyOf(name)) as { value: string } | undefined
       return row?.value ?? null
     },
     setNote(name, value) {
-      if (value === null) db.prepare('delete from notes where name = ?').run(name)
-      else db.prepare('insert or replace into notes values (?, ?)').run(name, value)
+      if (value === null) db.prepare('delete from notes where name = ?').run(keyOf(name))
+      else db.prepare('insert or replace into notes values (?, ?)').run(keyOf(name), value)
+    },
+    drop() {
+      for (const table of ['files', 'tool_written']) db.exec(`drop table if exists ${table}${suffix}`)
     },
     close: () => void db.close(),
   }
 }
 
 /** One that is damaged is put aside: it can be made again. */
-function openDatabase(path: string): { db: Database.Database; isNew: boolean } {
+function openDatabase(path: string, suffix: string): { db: Database.Database; isNew: boolean } {
   const open = () => {
-    const isNew = !existsSync(path)
     const db = new Database(path, { timeout: BUSY_MS })
     db.pragma('journal_mode = WAL')
-    db.exec(tables)
+    const isNew = !db.prepare('select 1 from sqlite_master where name = ?').get(`files${suffix}`)
+    db.exec(tablesOf(suffix))
     return { db, isNew }
   }
   try {

@@ -1,36 +1,46 @@
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
+import type { CollectionStore } from '../core/collection.ts'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import {
   clearLocks,
   conversationFolder,
   conversationsOnDisk,
+  copiesOnDisk,
+  copyFolder,
+  makingMark,
   readBranches,
   writeBranches,
 } from './repository.ts'
 import type { Collected } from './store-upkeep.ts'
-import type { Workspace } from './workspace.ts'
+import type { WorkspaceThread } from './workspace-thread.ts'
 
 /** Looks after all conversations' repositories of a workspace. */
 
 export interface RepositoriesDependencies {
-  store: WorkStore
-  workspace: Workspace
-  workspaceId: string
+  store: WorkStore & Pick<CollectionStore, 'checkpointsRemoved'>
+  workspace: WorkspaceThread
+  /** The workspaces that are here: the project's own, and those of conversations with a copy. */
+  workspaceIds(): string[]
   dataDir: string
 }
 
 /** A checkpoint's frame is stored within this time, or the message that it was made for is not. */
 const GRACE_MS = 10 * 60 * 1000
 
+async function conversationsIn(store: WorkStore, workspaceIds: readonly string[]) {
+  const found = await Promise.all(workspaceIds.map((id) => store.conversations(id)))
+  return found.flat()
+}
+
 /** Makes every repository say what the ledger says; answers how many did not. */
 export async function followLedger({
   store,
-  workspaceId,
+  workspaceIds,
   dataDir,
 }: RepositoriesDependencies): Promise<number> {
   let wrong = 0
   for (const id of conversationsOnDisk(dataDir)) clearLocks(dataDir, id)
-  for (const { tenant, id } of await store.conversations(workspaceId)) {
+  for (const { tenant, id } of await conversationsIn(store, workspaceIds())) {
     const before = readBranches(dataDir, id)
     const { heads, session } = workStateOf(await store.rows(tenant, id))
     if (before && before.current === session && isSame(before.heads, heads)) continue
@@ -43,25 +53,55 @@ export async function followLedger({
   return wrong
 }
 
-/** Drops the repositories of deleted conversations, and the objects that nobody reaches any more. */
-export async function dropDeleted(
+/** Drops what conversations that were deleted for good have here, and the objects that nobody reaches any more. */
+export async function dropUnreachable(
   deps: RepositoriesDependencies,
   graceMs: number = GRACE_MS,
 ): Promise<Collected | null> {
-  const { store, workspace, workspaceId, dataDir } = deps
-  const onDisk = conversationsOnDisk(dataDir)
-  const deleted = new Set(await store.deletedAmong(onDisk))
-  if (deleted.size === 0) return null
+  const { store, workspace, dataDir } = deps
+  const copies = copiesOnDisk(dataDir)
+  const gone = new Set(await store.expiredAmong([...conversationsOnDisk(dataDir), ...copies]))
+  const removed = await store.checkpointsRemoved()
+  const isDue = gone.size > 0 || removed !== (await workspace.condition()).checkpointsRemoved
+  const collected = isDue ? await collectObjects(deps, gone, removed, graceMs) : null
+  for (const id of gone) {
+    if (copies.includes(id)) await dropCopy(workspace, dataDir, id)
+    rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
+  }
+  return collected
+}
+
+async function collectObjects(
+  deps: RepositoriesDependencies,
+  gone: ReadonlySet<string>,
+  removed: number,
+  graceMs: number,
+): Promise<Collected | null> {
+  const { store, workspace, dataDir } = deps
+  // Branches whose checkpoints were removed go first.
+  await followLedger(deps)
   // Conversations that this database does not know may be another's: what they have stays.
-  const others = onDisk.filter((id) => !deleted.has(id))
+  const others = conversationsOnDisk(dataDir).filter((id) => !gone.has(id))
   const heads = others.flatMap((id) => Object.values(readBranches(dataDir, id)?.heads ?? {}))
   // Before anything is read: what is made from now on is kept in any case.
   const since = Date.now() - graceMs
-  const pending = await store.pending(workspaceId)
-  const held = [pending?.target ?? [], pending?.safety?.checkpoint_id ?? []].flat()
-  const collected = await workspace.collect([...(await store.reachable()), ...heads, ...held], since)
-  for (const id of deleted) rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
-  return collected
+  const held: string[] = []
+  for (const id of deps.workspaceIds()) {
+    const pending = await store.pending(id)
+    held.push(...[pending?.target ?? [], pending?.safety?.checkpoint_id ?? []].flat())
+  }
+  const reachable = await store.reachable()
+  // A rebuild is under way: not now.
+  if (reachable === null) return null
+  return await workspace.collect([...reachable, ...heads, ...held], since, removed)
+}
+
+/** A working copy with all that is known of it. */
+export async function dropCopy(workspace: WorkspaceThread, dataDir: string, id: string): Promise<void> {
+  const folder = copyFolder(dataDir, id)
+  if (existsSync(folder)) await workspace.copy(id).discard()
+  rmSync(folder, { recursive: true, force: true })
+  rmSync(makingMark(dataDir, id), { force: true })
 }
 
 function isSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {

@@ -38,6 +38,22 @@ export function repositoryFolder(dataDir: string, conversationId: string): strin
   return join(conversationFolder(dataDir, conversationId), 'checkpoints')
 }
 
+/** A working copy of a conversation's own. */
+export function copyFolder(dataDir: string, conversationId: string): string {
+  return join(dataDir, 'workspaces', conversationId)
+}
+
+/** Beside a copy for as long as its conversation is not stored yet. */
+export function makingMark(dataDir: string, conversationId: string): string {
+  return `${copyFolder(dataDir, conversationId)}.making`
+}
+
+export function copiesOnDisk(dataDir: string): string[] {
+  const folder = join(dataDir, 'workspaces')
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  return names.filter((name) => !name.includes('.'))
+}
+
 export function prepareStore(dataDir: string): string {
   const store = storeFolder(dataDir)
   mkdirSync(join(store, 'objects', 'pack'), { recursive: true })

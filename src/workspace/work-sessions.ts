@@ -32,7 +32,11 @@ export interface WorkSessionsDependencies {
   hold(): (() => void) | null
 }
 
-export interface HeldWorkSessions extends WorkSessions {
+/** The work sessions of one workspace. */
+export interface HeldWorkSessions
+  extends Omit<WorkSessions, 'compare' | 'holds' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'> {
+  /** The conversation's last checkpoint, or null. */
+  tip(tenant: string, id: ConversationId): Promise<string | null>
   /** Finishes, or takes back, what a process that was killed had begun (W5). */
   recover(): Promise<void>
   /** Begins nothing any more. */
@@ -144,6 +148,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
   return {
     start,
     follow,
+    tip: async (tenant, id) => (await stateOf(tenant, id)).tip,
     recover: changes.recover,
     stop: () => clearTimeout(later),
     beforeMessage: ({ tenant, conversationId, content }) =>
@@ -225,8 +230,6 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         return { target, paths, safety: { state, session, label: labels.beforeRestore, parents: [tip] } }
       })
     },
-    checkpoints: (query) => store.checkpoints(query),
-    edits: (query) => store.edits(query),
     async checkpoint(tenant, id, checkpointId) {
       await stateOf(tenant, id)
       const full = await found(tenant, id, checkpointId)

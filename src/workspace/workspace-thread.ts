@@ -12,7 +12,7 @@ interface Waiter {
 }
 
 interface Thread {
-  call(name: string, args: unknown[]): Promise<unknown>
+  call(copy: string | null, name: string, args: unknown[]): Promise<unknown>
   hasEnded(): boolean
   end(): Promise<void>
 }
@@ -34,28 +34,37 @@ const calls = [
   'verifyWatching',
   'tidy',
   'collect',
+  'discard',
   'condition',
 ] as const satisfies (keyof Workspace)[]
 
-/** The workspace in its thread, which starts with the first call, and again should it have ended. */
+/** The project's workspace, and with it the working copies of its conversations. */
+export interface WorkspaceThread extends Workspace {
+  copy(conversationId: string): Workspace
+}
+
+/** The workspaces in their thread, which starts with the first call, and again should it have ended. */
 export function openWorkspaceThread(
   options: ThreadOptions,
   onProgress: (files: number) => void = () => {},
-): Workspace {
+): WorkspaceThread {
   let thread: Thread | null = null
   let isClosed = false
 
-  function call(name: string, args: unknown[]): Promise<unknown> {
+  function call(copy: string | null, name: string, args: unknown[]): Promise<unknown> {
     if (isClosed) return Promise.reject(new WorkspaceFailed('the workspace is closed'))
     if (!thread || thread.hasEnded()) thread = startThread(options, onProgress)
-    return thread.call(name, args)
+    return thread.call(copy, name, args)
   }
 
-  const operations = Object.fromEntries(
-    calls.map((name) => [name, (...args: unknown[]) => call(name, args)]),
-  ) as unknown as Pick<Workspace, (typeof calls)[number]>
+  const operationsOf = (copy: string | null) =>
+    Object.fromEntries(
+      calls.map((name) => [name, (...args: unknown[]) => call(copy, name, args)]),
+    ) as unknown as Pick<Workspace, (typeof calls)[number]>
   return {
-    ...operations,
+    ...operationsOf(null),
+    // The thread sees to closing it.
+    copy: (conversationId) => ({ ...operationsOf(conversationId), close: () => Promise.resolve() }),
     async close() {
       isClosed = true
       await thread?.end()
@@ -94,18 +103,18 @@ function startThread(options: ThreadOptions, onProgress: (files: number) => void
   })
 
   return {
-    call: (name, args) =>
+    call: (copy, name, args) =>
       new Promise((resolve, reject) => {
         if (ended) return reject(ended)
         const id = ++lastId
         waiters.set(id, { resolve, reject })
-        worker.postMessage({ id, call: name, args } satisfies ThreadRequest)
+        worker.postMessage({ id, copy, call: name, args } satisfies ThreadRequest)
       }),
     hasEnded: () => ended !== null,
     async end() {
       if (ended) return
       worker.ref()
-      worker.postMessage({ id: ++lastId, call: 'close', args: [] } satisfies ThreadRequest)
+      worker.postMessage({ id: ++lastId, copy: null, call: 'close', args: [] } satisfies ThreadRequest)
       await exited
     },
   }

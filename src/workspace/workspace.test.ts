@@ -212,7 +212,7 @@ describe('upkeep', () => {
     expect((await one.workspace.condition()).store.packs).toBeLessThan(3)
     expect(one.git('cat-file', 'blob', `${ids[10]}:f3`)).toContain('version 10')
     const kept = ids.slice(50)
-    const { before, after } = await one.workspace.collect(kept, Number.MAX_SAFE_INTEGER)
+    const { before, after } = await one.workspace.collect(kept, Number.MAX_SAFE_INTEGER, 0)
     expect(after.bytes).toBeLessThan(before.bytes)
     expect(() => one.git('cat-file', '-e', ids[10] ?? '')).toThrow()
     await one.restore(kept[0] ?? '')

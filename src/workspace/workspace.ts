@@ -10,7 +10,7 @@ import { createKnownFiles } from './known-files.ts'
 import { openManifest, type ToolWritten } from './manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
-import { conversationsOnDisk, prepareStore, readBranches } from './repository.ts'
+import { conversationsOnDisk, copyFolder, prepareStore, readBranches } from './repository.ts'
 import { foresee, type RestoreOutcome, restore } from './restore.ts'
 import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
@@ -52,8 +52,13 @@ export interface Workspace {
   tidy(): Promise<void>
   /** Whether these checkpoints are here. */
   has(checkpoints: string[]): Promise<boolean>
-  /** Drops what none of these reaches, nor any checkpoint made since then: its frame may not be stored yet. */
-  collect(roots: readonly string[], since: number): Promise<Collected>
+  /**
+   * Drops what none of these reaches, nor any checkpoint made since then: its frame may not be stored yet. `removed` is how
+   * many checkpoints the ledger has ever removed, for the next time.
+   */
+  collect(roots: readonly string[], since: number, removed: number): Promise<Collected>
+  /** Forgets a working copy whose folder has gone. */
+  discard(): Promise<void>
   condition(): Promise<WorkspaceCondition>
   close(): Promise<void>
 }
@@ -95,12 +100,16 @@ export interface WorkspaceCondition {
   store: StoreSize
   /** Files that could not go back to their place. */
   rescued: string[]
+  /** How many checkpoints the ledger had ever removed when objects were last collected. */
+  checkpointsRemoved: number
 }
 
 export interface WorkspaceOptions {
-  /** The project's folder. */
+  /** The project's folder, or that of a copy. */
   root: string
   dataDir: string
+  /** The conversation whose working copy it is; null for the project itself. */
+  copy?: string | null | undefined
   include: readonly string[]
   exclude: readonly string[]
   maxFileBytes: number
@@ -117,38 +126,66 @@ export interface WorkspaceOptions {
 
 const MANY_PACKS = 20
 
-export function openWorkspace(options: WorkspaceOptions): Workspace {
-  const root = toBytePath(realpathSync(options.root))
+/** What all working copies of a data folder share: one store of objects, and one thing at a time. */
+export interface SharedObjects {
+  store: string
+  objects: ObjectStore
+  git: Git
+  inTurn<T>(work: () => Promise<T>): Promise<T>
+  close(): void
+}
+
+export function openSharedObjects(options: Pick<WorkspaceOptions, 'dataDir' | 'path'>): SharedObjects {
   const dataDir = realpathSync(options.dataDir)
   const store = prepareStore(dataDir)
-  const cookies = join(dataDir, 'tmp', 'cookies')
-  mkdirSync(cookies, { recursive: true })
-  const rescued = join(dataDir, 'rescued')
+  mkdirSync(join(dataDir, 'tmp', 'cookies'), { recursive: true })
   const manifest = openManifest(join(dataDir, 'manifest.db'))
   // While we hold it nobody writes packs: what is half-written was left by somebody who is gone.
   manifest.lock('quickly')
   clearLeftovers(join(store, 'objects'))
   manifest.commit()
+  manifest.close()
   const objects = createObjectStore(join(store, 'objects'))
   const git = withRecent(createGit({ store, path: options.path }), objects)
+  let turn: Promise<unknown> = Promise.resolve()
+  return {
+    store,
+    objects,
+    git,
+    inTurn(work) {
+      const next = turn.then(work, work)
+      turn = next.catch(() => {})
+      return next
+    },
+    close: () => git.close(),
+  }
+}
+
+export function openWorkspace(
+  options: WorkspaceOptions,
+  /** Without them it has its own. */
+  given?: SharedObjects,
+): Workspace {
+  const { copy = null } = options
+  const shared = given ?? openSharedObjects(options)
+  const { store, objects, git, inTurn } = shared
+  const root = toBytePath(realpathSync(options.root))
+  const dataDir = realpathSync(options.dataDir)
+  const cookies = join(dataDir, 'tmp', 'cookies')
+  const rescued = join(dataDir, 'rescued')
+  const manifest = openManifest(join(dataDir, 'manifest.db'), copy)
   const own = ownFolder(realpathSync(options.root), dataDir)
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
   let isRebuilt = false
-  let turn: Promise<unknown> = Promise.resolve()
-
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const next = turn.then(work, work)
-    turn = next.catch(() => {})
-    return next
-  }
 
   /** A manifest that was lost knows nothing of what tools have overwritten; the checkpoints do. */
   async function rebuild(): Promise<void> {
     isRebuilt = true
     if (!manifest.isNew) return
-    const heads = conversationsOnDisk(dataDir).flatMap((id) =>
-      Object.values(readBranches(dataDir, id)?.heads ?? {}),
+    const here = conversationsOnDisk(dataDir).filter((id) =>
+      copy === null ? !existsSync(copyFolder(dataDir, id)) : id === copy,
     )
+    const heads = here.flatMap((id) => Object.values(readBranches(dataDir, id)?.heads ?? {}))
     const written: ToolWritten[] = []
     for (const head of new Set(heads)) {
       const commit = (await git.read(head)) && (await readCommit(git, head))
@@ -307,27 +344,30 @@ export function openWorkspace(options: WorkspaceOptions): Workspace {
         objects.reload()
       }),
     has: (checkpoints) => locked(async () => checkpoints.every(isStored)),
-    collect: (roots, since) =>
+    collect: (roots, since, removed) =>
       locked(async () => {
         const now = await storeNow()
         objects.reload()
         const known = [...roots, ...manifest.commitsSince(since)].filter((id) => objects.has(id))
         const collected = await collect({ git, store, checkpoints: known, others: [now.tree, now.record] })
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
+        manifest.setNote('checkpoints_removed', String(removed))
         return collected
       }),
+    discard: () => inTurn(async () => manifest.drop()),
     condition: () =>
       inTurn(async () => ({
         ...known.counts(),
         watchingFailed: manifest.note('watching_failed'),
         store: sizeOfStore(store),
         rescued: existsSync(rescued) ? readdirSync(rescued) : [],
+        checkpointsRemoved: Number(manifest.note('checkpoints_removed') ?? 0),
       })),
     close: () =>
       inTurn(async () => {
         known.forget()
-        git.close()
         manifest.close()
+        if (!given) shared.close()
       }),
   }
 }

@@ -1,4 +1,4 @@
-import type { Ledger, PageQuery, RunHold } from '../../src/core/ledger.ts'
+import type { Cut, Ledger, PageQuery, Place, RunHold } from '../../src/core/ledger.ts'
 import { type Cursor, parseCursor } from '../../src/protocol/cursor.ts'
 import type { AnyFrame, FrameDraft } from '../../src/protocol/frames.ts'
 import { type ConversationId, newId } from '../../src/protocol/ids.ts'
@@ -19,6 +19,20 @@ export async function newConversation(
     frame: { kind: 'conversation.created', ...(options.title === undefined ? {} : { title: options.title }) },
   })
   return conversationId
+}
+
+export async function forkOf(
+  ledger: Ledger,
+  conversationId: ConversationId,
+  at: Place | null = null,
+): Promise<ConversationId> {
+  const newConversationId = newId('conv')
+  await ledger.fork({ tenant: TENANT, conversationId, at, newConversationId, newSegmentId: newId('seg') })
+  return newConversationId
+}
+
+export async function cutOf(ledger: Ledger, conversationId: ConversationId, at: Place): Promise<Cut> {
+  return await ledger.cut({ tenant: TENANT, conversationId, at, newSegmentId: newId('seg'), by: 'a test' })
 }
 
 export async function startRun(ledger: Ledger, conversationId: ConversationId): Promise<RunHold> {

@@ -5,11 +5,14 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { AgentStates } from '../../src/core/agent-states.ts'
 import type { BlobStore } from '../../src/core/blobs.ts'
+import type { CollectionStore } from '../../src/core/collection.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Ledger } from '../../src/core/ledger.ts'
 import type { Queue } from '../../src/core/queue.ts'
 import type { WorkStore } from '../../src/core/work-sessions.ts'
 import { createAgentStates } from '../../src/stores/agent-states.ts'
+import { createCollectionStore } from '../../src/stores/collection.ts'
+import { createCollector } from '../../src/workers/collector.ts'
 import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
 import type { Engine } from '../../src/stores/engine.ts'
 import { createGroupedWrites } from '../../src/stores/grouped-writes.ts'
@@ -27,6 +30,9 @@ export interface TestStore {
   work: WorkStore
   engine: Engine
   blobs: BlobStore
+  collection: CollectionStore
+  /** Collects what no line reaches, as if the retention time of all that was deleted by then were over. */
+  collect(deletedBefore?: number): Promise<void>
   folder: string
   /** Another process's view of the same store, as far as one process can play it: connections of its own. */
   openAgain(): Promise<Ledger>
@@ -66,11 +72,20 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
     const work = createWorkStore({ engine: one, clock: systemClock, writes })
     return { ledger, queue, work, states: createAgentStates({ engine: one, writes }) }
   }
+  const collection = createCollectionStore({ engine, clock: systemClock })
   return {
     ...onEngine(engine),
     engine,
     blobs,
     folder,
+    collection,
+    async collect(deletedBefore = Date.now() + 1) {
+      const log = { error: () => {}, info: () => {} }
+      const clock = { now: () => deletedBefore }
+      const dropFiles = () => Promise.resolve(0)
+      const parts = { store: collection, blobs, clock, dropFiles, log }
+      await createCollector({ ...parts, retentionMs: 0, graceMs: -1000 }).collect({ by: 'a test' })
+    },
     openAgain: async () => onEngine(await open(folder)).ledger,
     openQueueAgain: async () => onEngine(await open(folder)),
     async close() {

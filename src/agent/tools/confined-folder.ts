@@ -45,6 +45,8 @@ export async function openConfinedFolder(options: {
 }): Promise<ConfinedFolder> {
   const root = await realpath(options.root)
   const dataDir = await realpath(options.dataDir).catch(() => resolve(options.dataDir))
+  // A working copy lies in our own folder: what is in the copy is not ours all the same.
+  const isCopy = isInside(dataDir, root) && root !== dataDir
 
   /** The path's parts from the root, links resolved. */
   async function partsOf(path: string, use: 'read' | 'write', followLast: boolean): Promise<string[]> {
@@ -52,7 +54,7 @@ export async function openConfinedFolder(options: {
     assertAllowed(given, use)
     const real = await realParts(root, given, followLast)
     assertAllowed(real, use)
-    if (isInside(dataDir, join(root, ...real))) throw new PathRefused(`${path} belongs to Waymark`)
+    if (!isCopy && isInside(dataDir, join(root, ...real))) throw new PathRefused(`${path} belongs to Waymark`)
     return real
   }
 

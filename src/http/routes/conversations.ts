@@ -59,7 +59,7 @@ const patch = createRoute({
 const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}',
-  summary: 'Delete a conversation; its forks keep what they inherited',
+  summary: 'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
   middleware: [requireScope('conversations:write')] as const,
   request: { params: conversationParam },
   responses: { 204: { description: 'Deleted' }, ...problems },
@@ -86,7 +86,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     })
     c.header('Location', `/api/v1/conversations/${conversation.id}`)
     if (repeated) c.header('Idempotency-Replayed', 'true')
-    else if (workspace_id === deps.workspaceId) begin(c.get('caller').tenant, conversation.id)
+    else if (deps.sessions.holds(workspace_id)) begin(c.get('caller').tenant, conversation.id)
     return c.json(conversation, 201)
   })
 
@@ -122,8 +122,12 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
   })
 
   app.openapi(remove, async (c) => {
-    const { tenant, id: tokenId } = c.get('caller')
-    await ledger.remove(tenant, conversationId(c.req.valid('param').id), tokenId)
+    const { tenant, name: by } = c.get('caller')
+    await deps.deletions.deleteConversation({
+      tenant,
+      by,
+      conversationId: conversationId(c.req.valid('param').id),
+    })
     return c.body(null, 204)
   })
 }

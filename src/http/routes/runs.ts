@@ -103,7 +103,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
   /** A message that nobody would ever work on had better not be accepted. */
   async function refuseForeign(tenant: string, id: ConversationId): Promise<void> {
     const { workspace_id } = await deps.ledger.conversation(tenant, id)
-    if (workspace_id !== null && workspace_id !== deps.workspaceId)
+    if (workspace_id !== null && !deps.sessions.holds(workspace_id))
       throw workspaceNotHere(workspace_id, deps.workspaceId)
   }
 

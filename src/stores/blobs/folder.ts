@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BlobStore } from '../../core/blobs.ts'
 
@@ -11,21 +11,33 @@ export function createFolderBlobs(folder: string): BlobStore {
   return {
     async put(key, bytes) {
       await mkdir(folderOf(key), { recursive: true })
-      if (!(await exists(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
+      if (!(await isTouched(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
       // Also when it was there: whoever put it may not have come this far.
       for (const changed of [folderOf(key), folder]) await syncFolder(changed)
     },
     async get(key) {
       return await readFile(pathOf(key)).catch(nullIfMissing)
     },
-    async delete(key) {
-      await rm(pathOf(key), { force: true })
+    async delete(key, putBefore = Infinity) {
+      const aside = join(folderOf(key), `.${key}.${randomBytes(6).toString('hex')}`)
+      // Out of the way first: who puts it from now on makes it anew, and who did before can be seen by its time.
+      const moved = await rename(pathOf(key), aside).then(() => true, nullIfMissing)
+      if (!moved) return false
+      if ((await stat(aside)).mtimeMs >= putBefore) {
+        await rename(aside, pathOf(key))
+        return false
+      }
+      await rm(aside, { force: true })
+      return true
     },
-    async *keys() {
+    async *keys(putBefore) {
       const folders = (await readdir(folder).catch(nullIfMissing)) ?? []
       for (const name of folders.sort()) {
         const files = await readdir(join(folder, name))
-        for (const file of files.sort()) if (!file.startsWith('.')) yield file
+        for (const file of files.sort()) {
+          if (file.startsWith('.')) continue
+          if (putBefore === undefined || (await isOlder(join(folder, name, file), putBefore))) yield file
+        }
       }
     },
   }
@@ -61,8 +73,15 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(nullIfMissing)) !== null
+/** Whether it is there; if so it counts as put just now. */
+async function isTouched(path: string): Promise<boolean> {
+  const now = new Date()
+  return (await utimes(path, now, now).then(() => true, nullIfMissing)) !== null
+}
+
+async function isOlder(path: string, than: number): Promise<boolean> {
+  const found = await stat(path).catch(nullIfMissing)
+  return found !== null && found.mtimeMs < than
 }
 
 function nullIfMissing(error: NodeJS.ErrnoException): null {

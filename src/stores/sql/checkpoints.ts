@@ -1,4 +1,5 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
+import type { LinePart } from '../../core/line.ts'
 import type { WorkQuery, WorkRows } from '../../core/work-sessions.ts'
 import { MAIN } from '../../core/work-sessions.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
@@ -14,8 +15,10 @@ interface Asked {
   id: ConversationId
 }
 
-export function* workRows(dialect: Dialect, { tenant, id }: Asked): Script<Refusable<WorkRows>> {
-  const { db } = dialect
+export function* workspaceOf(
+  { db }: Dialect,
+  { tenant, id }: Asked,
+): Script<Refusable<{ workspaceId: string | null }>> {
   const conversation = yield* first(
     db
       .selectFrom('conversations')
@@ -24,41 +27,84 @@ export function* workRows(dialect: Dialect, { tenant, id }: Asked): Script<Refus
       .where('tenant_id', '=', tenant)
       .where('deleted_at', 'is', null),
   )
-  if (!conversation) return noConversation
+  return conversation ? { workspaceId: conversation.workspace_id } : noConversation
+}
+
+export function* knownAmong({ db, isIn, list }: Dialect, ids: readonly string[]): Script<string[]> {
+  const rows = yield* all(
+    db
+      .selectFrom('conversations as c')
+      .select('c.id')
+      .where(isIn('c.id', list(ids))),
+  )
+  return rows.map((row) => row.id)
+}
+
+export function* workRows(dialect: Dialect, asked: Asked): Script<Refusable<WorkRows>> {
+  const { tenant, id } = asked
+  const conversation = yield* workspaceOf(dialect, asked)
+  if ('refused' in conversation) return conversation
+  const { tips, closings } = yield* ownRows(dialect, sql`conversation_id = ${id}`)
+  const head = tips.some((tip) => tip.workSession === MAIN)
+    ? undefined
+    : yield* findHead(dialect, tenant, id, 'read')
+  const line = head ? yield* lineOf(dialect, head.head_segment, head.seq) : []
+  const inherited = yield* inheritedBy(dialect, id, line)
+  return { ...conversation, tips, closings, inherited }
+}
+
+/** The same, as far as this line of the conversation tells of it. */
+export function* workRowsOn(
+  dialect: Dialect,
+  id: string,
+  workspaceId: string | null,
+  line: readonly LinePart[],
+): Script<WorkRows> {
+  const own = line.filter((part) => part.conversationId === id)
+  const places = own.map(({ segment, to }) => sql`(segment = ${segment} and seq <= ${to})`)
+  const rows =
+    places.length === 0
+      ? { tips: [], closings: [] }
+      : yield* ownRows(dialect, sql`(${sql.join(places, sql` or `)})`)
+  const hasMain = rows.tips.some((tip) => tip.workSession === MAIN)
+  return { workspaceId, ...rows, inherited: yield* inheritedBy(dialect, id, hasMain ? [] : line) }
+}
+
+/** A checkpoint that is told of twice, since messages were deleted, counts once. */
+function* ownRows({ db }: Dialect, where: RawBuilder<unknown>): Script<Pick<WorkRows, 'tips' | 'closings'>> {
   const tips = yield* all({
     compile: () =>
       sql<WorkRows['tips'][number]>`
         select work_session as "workSession", checkpoint_id as "checkpointId", count, number, first_at as "firstAt" from (
           select work_session, checkpoint_id, number,
             count(*) over (partition by work_session) as count,
-            min(created_at) over (partition by work_session) as first_at,
-            row_number() over (partition by work_session order by number desc, segment desc, seq desc) as nth
-          from checkpoints where conversation_id = ${id}
+            min(first_at) over (partition by work_session) as first_at,
+            row_number() over (partition by work_session order by number desc, last_segment desc, last_seq desc) as nth
+          from (
+            select work_session, checkpoint_id, max(number) as number, min(created_at) as first_at,
+              max(segment) as last_segment, max(seq) as last_seq
+            from checkpoints where ${where} group by work_session, checkpoint_id
+          ) as once
         ) as ranked where nth = 1`.compile(db),
   })
-  const closings = yield* all(
-    db
-      .selectFrom('session_closings')
-      .select([
-        'work_session as workSession',
-        'status',
-        'checkpoint_id as checkpointId',
-        'next_session as nextSession',
-        'created_at as at',
-      ])
-      .where('conversation_id', '=', id),
-  )
-  const hasMain = tips.some((tip) => tip.workSession === MAIN)
-  const inherited = hasMain ? { tip: null, main: null } : yield* inheritedBy(dialect, { tenant, id })
-  return { workspaceId: conversation.workspace_id, tips, closings, inherited }
+  const closings = yield* all({
+    compile: () =>
+      sql<WorkRows['closings'][number]>`
+        select work_session as "workSession", status, checkpoint_id as "checkpointId", next_session as "nextSession",
+          created_at as "at"
+        from session_closings where ${where}`.compile(db),
+  })
+  return { tips, closings }
 }
 
 /** The last checkpoints on the line before the conversation's own part of it. */
-function* inheritedBy(dialect: Dialect, { tenant, id }: Asked): Script<WorkRows['inherited']> {
+function* inheritedBy(
+  dialect: Dialect,
+  id: string,
+  line: readonly LinePart[],
+): Script<WorkRows['inherited']> {
   const inherited: WorkRows['inherited'] = { tip: null, main: null }
-  const head = yield* findHead(dialect, tenant, id, 'read')
-  if (!head) return inherited
-  for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
+  for (const part of line.toReversed()) {
     if (part.conversationId === id) continue
     const last = (only: string | null) =>
       first(
@@ -131,12 +177,18 @@ export function* listCheckpoints(
   if (!head) return noConversation
   const rows = yield* all({
     compile: () =>
-      sql<ListedCheckpoint & Placed>`${placesOf('checkpoints', query.conversationId)}
+      sql<ListedCheckpoint & Placed>`${placesOf('checkpoints', query.conversationId)}, once(segment, seq) as (
+        select segment, seq from (
+          select y.segment, y.seq,
+            row_number() over (partition by y.checkpoint_id order by y.number, y.segment, y.seq) as nth
+          from place p join checkpoints y on y.segment = p.segment and y.seq = p.seq
+        ) as ranked where nth = 1
+      )
         select x.checkpoint_id, x.work_session, x.label, x.files, x.changed, x.excluded, x.conversation_id,
           (select m.message_id from messages m where m.run_id = x.run_id and m.role = 'user'
             and m.checkpoint_id = x.checkpoint_id limit 1) as message_id,
           x.created_at, x.segment, x.seq
-        from place join checkpoints x on x.segment = place.segment and x.seq = place.seq
+        from once join checkpoints x on x.segment = once.segment and x.seq = once.seq
         where ${before(query.cursor)}
         order by x.created_at desc, x.segment desc, x.seq desc
         limit ${query.limit + 1}`.compile(dialect.db),
@@ -228,29 +280,20 @@ export function* conversationsWithWork(
   return rows.map(({ tenant, id }) => ({ tenant, id: id as ConversationId }))
 }
 
-/** Of every segment that a conversation which still exists has, or that one of those goes back to. */
-export function* reachableCheckpoints({ db }: Dialect, _all: null): Script<string[]> {
-  const rows = yield* all({
-    compile: () =>
-      sql<{ checkpoint_id: string }>`
-        with recursive reached(segment) as (
-          select s.no from segments s join conversations c on c.id = s.conversation_id
-            where c.deleted_at is null
-          union
-          select s.parent from reached join segments s on s.no = reached.segment where s.parent is not null
-        )
-        select distinct x.checkpoint_id from checkpoints x join reached on reached.segment = x.segment
-        order by x.checkpoint_id`.compile(db),
-  })
+/** Null while a rebuild is under way: then it is not known. What no line reaches is gone from here with its events. */
+export function* reachableCheckpoints({ db }: Dialect, _all: null): Script<string[] | null> {
+  const behind = yield* first(db.selectFrom('unprojected').select('segment').limit(1))
+  if (behind) return null
+  const rows = yield* all(db.selectFrom('checkpoints').select('checkpoint_id').distinct())
   return rows.map((row) => row.checkpoint_id)
 }
 
-export function* deletedAmong({ db, isIn, list }: Dialect, ids: readonly string[]): Script<string[]> {
+export function* expiredAmong({ db, isIn, list }: Dialect, ids: readonly string[]): Script<string[]> {
   const rows = yield* all(
     db
       .selectFrom('conversations as c')
       .select('c.id')
-      .where('c.deleted_at', 'is not', null)
+      .where('c.is_expired', '=', 1)
       .where(isIn('c.id', list(ids))),
   )
   return rows.map((row) => row.id)

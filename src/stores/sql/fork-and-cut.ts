@@ -1,102 +1,293 @@
 import { timestamp } from '../../core/clock.ts'
-import type { CutCommand, ForkCommand, MoveHeadCommand } from '../../core/ledger.ts'
+import type { Cut, CutCommand, ForkCommand, UndoCutCommand, UndoneCut } from '../../core/ledger.ts'
+import { headOf, type LinePart, partsBetween, placeOnLine } from '../../core/line.ts'
+import type { Tip } from '../../core/seal.ts'
+import type { Conversation } from '../../protocol/api.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import { audit } from './audit.ts'
 import type { Dialect } from './dialect.ts'
-import { findHead } from './line.ts'
-import { abandonActive } from './queue.ts'
-import { noConversation, type Refusable } from './refusal.ts'
+import { repeatedAnswer, storeAnswer } from './idempotency.ts'
+import { keptTitle, keptWork } from './kept.ts'
+import { findHead, type HeadOfLine, lineOf } from './line.ts'
+import { type FoundMessage, messageOn, noMessage, placeOf } from './place.ts'
+import { abandonAll } from './queue.ts'
+import { readConversation } from './read-conversations.ts'
+import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
-import { beginSegment, placeOf, setHead } from './segments.ts'
+import { appendToSegment, beginSegment, setHead } from './segments.ts'
 
-/** Fork and cut are the same thing: a new segment whose parent is cut at `after`. */
+/** Fork and cut are the same thing: a new segment whose parent is cut at a place. */
 export function* fork(
   dialect: Dialect,
   command: ForkCommand & { now: number },
-): Script<Refusable<{ done: true }>> {
-  const parent = yield* placeOf(dialect, command)
-  if ('refused' in parent) return parent
+): Script<Refusable<{ conversation: Conversation; repeated: boolean }>> {
+  const { tenant, conversationId, newConversationId, idempotency, now } = command
+  const place = yield* placeOf(dialect, command, 'change')
+  if ('refused' in place) return place
+  const earlier = yield* repeatedAnswer<Conversation>(dialect, tenant, idempotency)
+  if (earlier) return 'refused' in earlier ? earlier : { conversation: earlier, repeated: true }
   const frames: FrameDraft[] = [
     {
       kind: 'conversation.forked',
-      parent_conversation_id: command.conversationId,
-      from_event_number: command.after,
+      parent_conversation_id: conversationId,
+      from_event_number: place.after,
     },
   ]
   if (command.title !== undefined) frames.push({ kind: 'conversation.retitled', title: command.title })
   const segment = yield* beginSegment(dialect, {
-    tenant: command.tenant,
+    tenant,
     segmentId: command.newSegmentId,
-    conversationId: command.newConversationId,
-    now: command.now,
-    parent: parent.segment,
-    tip: parent.tip,
+    conversationId: newConversationId,
+    now,
+    parent: place.segment,
+    tip: place.tip,
     frames,
   })
   const source = yield* first(
     dialect.db
       .selectFrom('conversations')
       .select(['workspace_id', 'settings'])
-      .where('id', '=', command.conversationId),
+      .where('id', '=', conversationId),
   )
   yield* all(
     dialect.db.insertInto('conversations').values({
-      id: command.newConversationId,
-      tenant_id: command.tenant,
+      id: newConversationId,
+      tenant_id: tenant,
       head_segment: segment,
-      workspace_id: source?.workspace_id ?? null,
-      parent_conversation_id: command.conversationId,
-      parent_event_number: command.after,
+      workspace_id: command.workspaceId ?? source?.workspace_id ?? null,
+      parent_conversation_id: conversationId,
+      parent_event_number: place.after,
       settings: source?.settings ?? '{}',
-      created_at: timestamp(command.now),
-      updated_at: timestamp(command.now),
+      created_at: timestamp(now),
+      updated_at: timestamp(now),
       deleted_at: null,
       deleted_by: null,
     }),
   )
-  return { done: true }
+  const conversation = yield* readConversation(dialect, { tenant, id: newConversationId })
+  if ('refused' in conversation) throw new Error('a fork just made can not be read')
+  yield* storeAnswer(dialect, { tenant, idempotency, now }, conversation)
+  return { conversation, repeated: false }
 }
 
-export function* cut(
-  dialect: Dialect,
-  command: CutCommand & { now: number },
-): Script<Refusable<{ done: true }>> {
-  const parent = yield* placeOf(dialect, command)
-  if ('refused' in parent) return parent
-  const truncated: FrameDraft = {
-    kind: 'conversation.truncated',
-    cut_after: command.after,
-    message_id: command.messageId,
-    by: command.by,
-  }
+const notDeletable = {
+  refused: 'message_not_deletable',
+  why: 'Only messages of people can be deleted, with all that came after them. Delete the message that this one answers.',
+} as const satisfies Refusal
+
+export function* cut(dialect: Dialect, command: CutCommand & { now: number }): Script<Refusable<Cut>> {
+  const { tenant, conversationId, by, now } = command
+  const place = yield* placeOf(dialect, command, 'change')
+  if ('refused' in place) return place
+  const { head, line, after } = place
+  if (place.message?.role === 'assistant') return notDeletable
+  const message = place.message ?? (yield* firstQuestion(dialect, line, after))
+  const message_id = message?.message_id ?? `event_${after + 1}`
+  const rest = partsBetween(line, 1, after)
+  const frames: FrameDraft[] = [
+    { kind: 'conversation.truncated', cut_after: after, message_id, by },
+    ...(yield* keptTitle(dialect, { old: line, behind: after, now: rest })),
+    ...(yield* keptWork(dialect, { tenant, id: conversationId }, rest)),
+  ]
   const segment = yield* beginSegment(dialect, {
-    tenant: command.tenant,
+    tenant,
     segmentId: command.newSegmentId,
-    conversationId: command.conversationId,
-    now: command.now,
-    parent: parent.segment,
-    tip: parent.tip,
-    frames: [truncated],
+    conversationId,
+    now,
+    parent: place.segment,
+    tip: place.tip,
+    frames,
   })
-  yield* setHead(dialect, command.conversationId, segment, command.now)
-  yield* abandonActive(dialect, command.conversationId)
-  return { done: true }
+  const checkpoint_id = message?.checkpoint_id ?? null
+  yield* leave(dialect, { conversationId, head, now }, { message_id, cut_after: after, checkpoint_id })
+  yield* setHead(dialect, conversationId, segment, now)
+  yield* abandonAll(dialect, conversationId)
+  yield* audit(dialect, {
+    tenant,
+    by,
+    at: now,
+    action: 'message.deleted',
+    conversationId,
+    details: { message_id, events: [after + 1, head.seq] },
+  })
+  return { messageId: message_id, cutAfter: after, checkpointId: checkpoint_id, at: now }
 }
 
-export function* moveHead(
-  dialect: Dialect,
-  command: MoveHeadCommand & { now: number },
-): Script<Refusable<{ done: true }>> {
-  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
-  if (!head) return noConversation
-  const target = yield* first(
-    dialect.db
-      .selectFrom('segments')
-      .select('no')
-      .where('id', '=', command.segmentId)
-      .where('conversation_id', '=', command.conversationId),
+/** Notes the line that is left, for as long as one can go back to it. */
+function* leave(
+  { db }: Dialect,
+  { conversationId, head, now }: { conversationId: string; head: HeadOfLine; now: number },
+  why: Pick<Schema['left_lines'], 'message_id' | 'cut_after' | 'checkpoint_id'>,
+): Script<void> {
+  yield* all(
+    db.insertInto('left_lines').values({
+      conversation_id: conversationId,
+      segment: head.head_segment,
+      seq: head.seq,
+      ...why,
+      left_at: timestamp(now),
+      is_expired: 0,
+    }),
   )
-  if (!target) return { refused: 'segment_not_found', why: 'The conversation has no such segment.' }
-  yield* setHead(dialect, command.conversationId, target.no, command.now)
-  if (target.no !== head.head_segment) yield* abandonActive(dialect, command.conversationId)
-  return { done: true }
+}
+
+type LeftLine = Omit<Schema['left_lines'], 'no'> & { no: number }
+
+function* leftLines({ db, lockRows }: Dialect, conversationId: string): Script<LeftLine[]> {
+  return yield* all(
+    db
+      .selectFrom('left_lines')
+      .selectAll()
+      .where('conversation_id', '=', conversationId)
+      .where('is_expired', '=', 0)
+      .orderBy('no', 'desc')
+      .modifyEnd(lockRows),
+  )
+}
+
+export function* deletable(
+  dialect: Dialect,
+  query: { tenant: string; id: ConversationId; messageId: string },
+): Script<Refusable<{ earlier: Cut | null }>> {
+  const head = yield* findHead(dialect, query.tenant, query.id, 'read')
+  if (!head) return noConversation
+  const line = yield* lineOf(dialect, head.head_segment, head.seq)
+  const message = yield* messageOn(dialect, line, query.messageId)
+  if (message) return message.role === 'user' ? { earlier: null } : notDeletable
+  const rows = yield* all(
+    dialect.db
+      .selectFrom('left_lines')
+      .selectAll()
+      .where('conversation_id', '=', query.id)
+      .where('message_id', '=', query.messageId)
+      .where('is_expired', '=', 0)
+      .orderBy('no', 'desc'),
+  )
+  const [left] = rows
+  if (left) return { earlier: cutOf(left) }
+  return (yield* isWaiting(dialect, query)) ?? noMessage
+}
+
+function* isWaiting(
+  { db }: Dialect,
+  { id, messageId }: { id: string; messageId: string },
+): Script<Refusal | null> {
+  const queued = yield* first(
+    db
+      .selectFrom('queue')
+      .select('run_id')
+      .where('conversation_id', '=', id)
+      .where('message_id', '=', messageId),
+  )
+  if (!queued) return null
+  return { ...noMessage, why: `The message waits in the queue: take ${queued.run_id} out of it.` }
+}
+
+function cutOf(left: LeftLine): Cut {
+  return {
+    messageId: left.message_id ?? '',
+    cutAfter: left.cut_after ?? 0,
+    checkpointId: left.checkpoint_id,
+    at: Date.parse(left.left_at),
+  }
+}
+
+export function* undoCut(
+  dialect: Dialect,
+  command: UndoCutCommand & { now: number },
+): Script<Refusable<UndoneCut>> {
+  const { tenant, conversationId, messageId, by, now } = command
+  const head = yield* findHead(dialect, tenant, conversationId, 'change')
+  if (!head) return noConversation
+  const current = yield* lineOf(dialect, head.head_segment, head.seq)
+  if (yield* messageOn(dialect, current, messageId)) {
+    return { refused: 'message_not_deleted', why: 'The message is there: it has not been deleted.' }
+  }
+  const found = yield* lineWith(dialect, conversationId, messageId)
+  if (!found) {
+    return { ...noMessage, why: 'The conversation has no such message that could still be brought back.' }
+  }
+  const { left, line } = found
+  const common = placeOnLine(line, current)?.after ?? 0
+  const frames = [
+    ...(yield* keptTitle(dialect, { old: current, behind: common, now: line })),
+    ...(yield* keptWork(dialect, { tenant, id: conversationId }, line)),
+  ]
+  const question = yield* firstQuestion(dialect, current, common)
+  yield* leave(
+    dialect,
+    { conversationId, head, now },
+    { message_id: null, cut_after: null, checkpoint_id: null },
+  )
+  yield* all(dialect.db.deleteFrom('left_lines').where('no', '=', left.no))
+  yield* setHead(dialect, conversationId, left.segment, now)
+  const tip = yield* tipOf(dialect, left.segment)
+  if (frames.length > 0) {
+    yield* appendToSegment(dialect, { tenant, conversationId, segment: left.segment, tip, now, frames })
+  }
+  yield* abandonAll(dialect, conversationId)
+  yield* audit(dialect, {
+    tenant,
+    by,
+    at: now,
+    action: 'message.undeleted',
+    conversationId,
+    details: { message_id: messageId, left: [common + 1, head.seq], events: [common + 1, tip.seq] },
+  })
+  return {
+    headEventNumber: tip.seq + frames.length,
+    leftMessageId: question?.message_id ?? null,
+    at: now,
+  }
+}
+
+function* lineWith(
+  dialect: Dialect,
+  conversationId: string,
+  messageId: string,
+): Script<{ left: LeftLine; line: LinePart[] } | undefined> {
+  for (const left of yield* leftLines(dialect, conversationId)) {
+    const line = yield* lineOf(dialect, left.segment, left.seq)
+    if (yield* messageOn(dialect, line, messageId)) return { left, line }
+  }
+  return undefined
+}
+
+function* tipOf({ db }: Dialect, segment: number): Script<Tip> {
+  const event = yield* first(
+    db
+      .selectFrom('events')
+      .select(['seq', 'bytes_before', 'bytes', 'digest'])
+      .where('segment', '=', segment)
+      .orderBy('seq', 'desc')
+      .limit(1),
+  )
+  if (!event) throw new Error(`segment ${segment} is empty`)
+  const { seq, bytes_before, bytes, digest } = event
+  return { seq, bytes: bytes_before + bytes, digest }
+}
+
+/** The first message of a person behind this event of the line. */
+function* firstQuestion(
+  { db }: Dialect,
+  line: readonly LinePart[],
+  behind: number,
+): Script<FoundMessage | undefined> {
+  for (const part of partsBetween(line, behind + 1, headOf(line))) {
+    const found = yield* first(
+      db
+        .selectFrom('messages')
+        .select(['segment', 'seq', 'role', 'run_id', 'message_id', 'checkpoint_id'])
+        .where('segment', '=', part.segment)
+        .where('seq', '>=', part.from)
+        .where('seq', '<=', part.to)
+        .where('role', '=', 'user')
+        .orderBy('seq')
+        .limit(1),
+    )
+    if (found) return found
+  }
+  return undefined
 }

@@ -1,7 +1,7 @@
 import { timestamp } from '../../core/clock.ts'
 import type { Idempotency } from '../../core/ledger.ts'
 import type { Dialect } from './dialect.ts'
-import type { Refusable } from './refusal.ts'
+import type { Refusable, Refusal } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 
 /** What was answered to this key before; undefined when the request is new. */
@@ -23,6 +23,14 @@ export function* repeatedAnswer<T>(
     return { refused: 'idempotency_key_reused', why: 'This Idempotency-Key belongs to another request.' }
   }
   return JSON.parse(earlier.response) as T
+}
+
+export function* answeredBefore(
+  dialect: Dialect,
+  query: { tenant: string; idempotency: Idempotency },
+): Script<Refusable<{ answer: unknown }>> {
+  const earlier = yield* repeatedAnswer<object>(dialect, query.tenant, query.idempotency)
+  return earlier && 'refused' in earlier ? (earlier as Refusal) : { answer: earlier ?? null }
 }
 
 export function* storeAnswer(

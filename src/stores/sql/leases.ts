@@ -74,6 +74,7 @@ function* hold(
   return {
     tenant,
     conversationId,
+    workspaceId: row.workspace_id,
     messageId: row.message_id,
     content: row.content,
     mayChangeFiles: row.may_change_files === 1,

@@ -89,10 +89,15 @@ export function* lineOf(dialect: Dialect, segment: number, to: number): Script<L
 const segmentWithEnd = prepared<{ id: string }, { no: number; cut: number; seq: number }>(({ db }, value) =>
   db
     .selectFrom('segments as s')
-    .innerJoin('events as e', 'e.segment', 's.no')
-    .select(['s.no', 's.cut', 'e.seq'])
-    .where('s.id', '=', value('id'))
-    .where(isLastOf('e', 's.no')),
+    .select([
+      's.no',
+      's.cut',
+      // Whoever has read what was collected since is told where to cut, as if it were still there (L7).
+      sql<number>`coalesce(s.collected_to, (select max(seq) from events where segment = s.no), s.cut)`.as(
+        'seq',
+      ),
+    ])
+    .where('s.id', '=', value('id')),
 )
 
 /** The line a reader has seen that holds this cursor; undefined when there never was such a place. */

@@ -3,12 +3,14 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { ledgerTables } from './migrations/0001-ledger.ts'
 import { runTables } from './migrations/0002-runs.ts'
 import { workspaceTables } from './migrations/0003-workspace.ts'
+import { lineTables } from './migrations/0004-lines.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
 const migrations: Record<string, readonly string[]> = {
   '0001-ledger': ledgerTables,
   '0002-runs': runTables,
   '0003-workspace': workspaceTables,
+  '0004-lines': lineTables,
 }
 
 const words = {

@@ -7,22 +7,29 @@ import {
   runPast,
 } from './agent-states.ts'
 import { append } from './append.ts'
-import { changeConversation, removeConversation } from './change-conversation.ts'
+import { audit, readAudit } from './audit.ts'
+import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
 import {
   conversationsWithWork,
-  deletedAmong,
+  expiredAmong,
   findCheckpoint,
+  knownAmong,
   listCheckpoints,
   listEdits,
   reachableCheckpoints,
   workRows,
+  workspaceOf,
 } from './checkpoints.ts'
+import { collectSegment, expire, readCounter, sweep, unreachable, unreferencedBlobs } from './collect.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
-import { cut, fork, moveHead } from './fork-and-cut.ts'
+import { answeredBefore } from './idempotency.ts'
+import { family } from './family.ts'
+import { cut, deletable, fork, undoCut } from './fork-and-cut.ts'
 import { claimable, claimRun, releaseLeases, renewLeases } from './leases.ts'
 import { branches, line, messages } from './messages.ts'
 import { page } from './page.ts'
+import { checkpointAt } from './place.ts'
 import {
   abandonRun,
   answerAsk,
@@ -31,6 +38,7 @@ import {
   enqueue,
   readQueue,
   removeQueued,
+  stopAll,
   stopCurrent,
   wishes,
 } from './queue.ts'
@@ -52,6 +60,13 @@ export const reads = {
   line,
   messages,
   branches,
+  family,
+  checkpointAt,
+  deletable,
+  unreachable,
+  unreferencedBlobs,
+  readCounter,
+  readAudit,
   readConversation,
   listConversations,
   readQueue,
@@ -62,12 +77,15 @@ export const reads = {
   runPast,
   findToolOutput,
   workRows,
+  workspaceOf,
+  knownAmong,
+  answeredBefore,
   listCheckpoints,
   listEdits,
   findCheckpoint,
   conversationsWithWork,
   reachableCheckpoints,
-  deletedAmong,
+  expiredAmong,
   pendingChange,
   findToken,
   listTokens,
@@ -82,15 +100,17 @@ export const writes = {
   createConversation,
   fork,
   cut,
-  moveHead,
+  undoCut,
   changeConversation,
   removeConversation,
+  undoRemoveConversation,
   openRun,
   takeRun,
   enqueue,
   removeQueued,
   cancelRun,
   stopCurrent,
+  stopAll,
   ask,
   answerAsk,
   claimRun,
@@ -106,6 +126,10 @@ export const writes = {
   abandonChange,
   putToken,
   revokeToken,
+  expire,
+  collectSegment,
+  sweep,
+  audit,
   dropProjections,
   project,
 } satisfies Record<string, AnyOperation>
@@ -119,6 +143,7 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'removeQueued',
   'cancelRun',
   'stopCurrent',
+  'stopAll',
   'ask',
   'answerAsk',
   'claimRun',
@@ -131,6 +156,10 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'beginChange',
   'noteChange',
   'abandonChange',
+  'expire',
+  'collectSegment',
+  'sweep',
+  'audit',
   'putToken',
   'revokeToken',
 ])

@@ -15,7 +15,7 @@ import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { findHead } from './line.ts'
 import { lockConversations } from './lock.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
-import { ABANDONED } from './schema.ts'
+import { ABANDONED, RUNNING } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
 const noRun = {
@@ -207,21 +207,40 @@ export function* abandonRun(dialect: Dialect, runId: RunId): Script<{ done: true
   return { done: true }
 }
 
-/** The line has left the active run's segment: it can't write there any more, nor end. */
-export function* abandonActive(dialect: Dialect, conversationId: string): Script<void> {
-  const [run] = yield* runsOf(dialect, conversationId)
-  if (run?.state !== 'active') return
-  yield* all(dialect.db.updateTable('runs').set({ ended: ABANDONED }).where('id', '=', run.run_id))
-  yield* leaveQueue(dialect, [run.run_id])
-}
-
-/** All of a deleted conversation's. */
-export function* clearQueue(dialect: Dialect, conversationId: string): Script<void> {
+/** What was being worked on and what waited there has no place any more: it can't write, nor end. */
+export function* abandonAll(dialect: Dialect, conversationId: string): Script<void> {
   const rows = yield* runsOf(dialect, conversationId)
+  for (const { run_id } of rows.filter((row) => row.state === 'active')) {
+    yield* all(
+      dialect.db
+        .updateTable('runs')
+        .set({ ended: ABANDONED })
+        .where('id', '=', run_id)
+        .where('ended', '=', RUNNING),
+    )
+  }
   yield* leaveQueue(
     dialect,
     rows.map((row) => row.run_id),
   )
+}
+
+/** Asks for the active run to be stopped and takes out all that waits behind it; answers which run that is (D2). */
+export function* stopAll(
+  dialect: Dialect,
+  command: CancelCommand,
+): Script<Refusable<{ runId: RunId | null }>> {
+  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
+  if (!head) return noConversation
+  const rows = yield* runsOf(dialect, command.conversationId)
+  const active = rows.find((row) => row.state === 'active')
+  yield* leaveQueue(
+    dialect,
+    rows.flatMap((row) => (row === active ? [] : row.run_id)),
+  )
+  if (!active) return { runId: null }
+  yield* markCancelled(dialect, active.run_id, command.by)
+  return { runId: active.run_id as RunId }
 }
 
 function* runsOf({ db }: Dialect, conversationId: string) {

@@ -25,6 +25,8 @@ export interface Schema {
     updated_at: string
     deleted_at: string | null
     deleted_by: string | null
+    /** 1 when it was deleted so long ago that it can't be brought back. */
+    is_expired: Generated<number>
   }
   segments: {
     no: Generated<number>
@@ -34,6 +36,8 @@ export interface Schema {
     /** The parent's last event on this segment's line; 0 for a root. */
     cut: number
     created_at: string
+    /** The last event it had before the collector took those that no line reaches; null while it has all. */
+    collected_to: Generated<number | null>
   }
   /** Segments whose projections a rebuild has not caught up with yet; usually none. */
   unprojected: {
@@ -131,6 +135,35 @@ export interface Schema {
     /** JSON. */
     change_details: string | null
   }
+  /** Lines that conversations have left, by a deletion or by undoing one: until they expire, one can go back. */
+  left_lines: {
+    no: Generated<number>
+    conversation_id: string
+    /** Where the line ended. */
+    segment: number
+    seq: number
+    /** The message that was deleted; null when a deletion was undone. */
+    message_id: string | null
+    cut_after: number | null
+    checkpoint_id: string | null
+    left_at: string
+    is_expired: number
+  }
+  /** Who deleted what, and when: names and numbers, never what was said. */
+  audit: {
+    no: Generated<number>
+    at: string
+    tenant_id: string | null
+    by_whom: string
+    action: string
+    conversation_id: string | null
+    /** JSON. */
+    details: string
+  }
+  counters: {
+    name: string
+    value: number
+  }
   tokens: {
     hash: string
     id: string
@@ -197,7 +230,7 @@ export const bulkTypes = {
     created_at: 'text',
   },
   agent_checkpoints: { segment: 'bigint', seq: 'bigint', checkpoint_id: 'text', message_id: 'text' },
-  tool_outputs: { segment: 'bigint', seq: 'bigint', tool_call_id: 'text' },
+  tool_outputs: { segment: 'bigint', seq: 'bigint', tool_call_id: 'text', output_ref: 'text' },
   checkpoints: {
     segment: 'bigint',
     seq: 'bigint',

@@ -1,34 +1,10 @@
 import { timestamp } from '../../core/clock.ts'
-import { partAt } from '../../core/line.ts'
 import type { Tip } from '../../core/seal.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
 import type { ConversationId, SegmentId } from '../../protocol/ids.ts'
 import { type AppendRequest, appendTo } from './append.ts'
 import type { Dialect } from './dialect.ts'
-import { findHead, lineOf } from './line.ts'
-import { noConversation, type Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
-
-/** The segment that holds event `after` of the conversation's line, and the tip a child is chained to. */
-export function* placeOf(
-  dialect: Dialect,
-  command: { tenant: string; conversationId: ConversationId; after: number },
-): Script<Refusable<{ segment: number; tip: Tip }>> {
-  const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
-  if (!head) return noConversation
-  const part = partAt(yield* lineOf(dialect, head.head_segment, head.seq), command.after)
-  if (!part) return { refused: 'event_not_found', why: `The line has no event ${command.after}.` }
-  const event = yield* first(
-    dialect.db
-      .selectFrom('events')
-      .select(['bytes_before', 'bytes', 'digest'])
-      .where('segment', '=', part.segment)
-      .where('seq', '=', command.after),
-  )
-  if (!event) throw new Error(`event ${command.after} is missing from segment ${part.segment}`)
-  const { bytes_before, bytes, digest } = event
-  return { segment: part.segment, tip: { seq: command.after, bytes: bytes_before + bytes, digest } }
-}
 
 export interface NewSegment {
   tenant: string
@@ -56,10 +32,30 @@ export function* beginSegment(dialect: Dialect, segment: NewSegment): Script<num
       .returning('no'),
   )
   if (!row) throw new Error('the segment was not stored')
-  const head = { tenant: segment.tenant, segment: row.no, tip: segment.tip, isProjected: true }
-  const request = outsideRuns(segment, segment.conversationId, segment.frames)
-  yield* appendTo(dialect, new Map([[segment.conversationId, head]]), [request])
+  const { tenant, conversationId, tip, now, frames } = segment
+  yield* appendToSegment(dialect, { tenant, conversationId, segment: row.no, tip, now, frames })
   return row.no
+}
+
+/** Appends to a segment that has just become the conversation's head, or is about to. */
+export function* appendToSegment(
+  dialect: Dialect,
+  command: {
+    tenant: string
+    conversationId: ConversationId
+    segment: number
+    tip: Tip
+    now: number
+    frames: readonly FrameDraft[]
+  },
+): Script<void> {
+  const { tenant, conversationId, segment, tip } = command
+  const behind = yield* first(
+    dialect.db.selectFrom('unprojected').select('segment').where('segment', '=', segment),
+  )
+  const head = { tenant, segment, tip, isProjected: !behind }
+  const request = outsideRuns(command, conversationId, command.frames)
+  yield* appendTo(dialect, new Map([[conversationId, head]]), [request])
 }
 
 export function* setHead(

@@ -28,6 +28,7 @@ export function* segmentsAfter(
         's.parent',
         's.cut',
         'u.projected_seq as projectedSeq',
+        's.collected_to as collectedTo',
         'e.digest as parentDigest',
       ])
       .where('s.no', '>', query.after)

@@ -1,0 +1,89 @@
+import type { CollectionReport } from '../protocol/api.ts'
+
+/** What is deleted leaves its line at once, and the store when nobody can bring it back any more (D3, D4). */
+
+export const HOUR_MS = 60 * 60 * 1000
+
+export const auditActions = [
+  'message.deleted',
+  'message.undeleted',
+  'conversation.deleted',
+  'conversation.undeleted',
+  'collected',
+] as const
+export type AuditAction = (typeof auditActions)[number]
+
+export interface AuditEntry {
+  no: number
+  at: string
+  by: string
+  action: AuditAction
+  conversationId: string | null
+  details: Record<string, unknown>
+}
+
+/** Events of one segment that no line reaches: all behind `keepTo`. */
+export interface Unreachable {
+  segment: number
+  keepTo: number
+  events: number
+  bytes: number
+  messages: number
+  checkpoints: number
+}
+
+/** How much of each was removed. */
+export interface Removed {
+  events: number
+  /** Of their frames. */
+  bytes: number
+  messages: number
+  checkpoints: number
+  agent_states: number
+  runs: number
+}
+
+export interface Swept {
+  conversations: number
+  idempotency_keys: number
+  tokens: number
+}
+
+export interface CollectCommand {
+  by: string
+  /** Only looks. */
+  isDryRun?: boolean
+  /** Does not wait for the retention time, for this tenant's deletions. */
+  now?: { tenant: string }
+}
+
+/** Removes what no line reaches any more (D3): safe while everything else goes on, and when it is killed. */
+export interface Collecting {
+  collect(command: CollectCommand): Promise<CollectionReport>
+}
+
+/**
+ * What the collector needs of the store. Once something has expired nobody can go back to it, and nothing that no line
+ * reaches then can ever be reached again: so it may be removed bit by bit, by anybody, while everything else goes on.
+ */
+export interface CollectionStore {
+  /** What was left or deleted before this time can't be brought back any more; of all tenants, or of one. */
+  expire(before: number, tenant: string | null): Promise<void>
+  /** What no line reaches, as if that had expired. */
+  unreachable(before: number, tenant: string | null, limit: number): Promise<Unreachable[]>
+  /** Removes some of it, from the end; answers how much, and whether that was all. */
+  collect(part: Unreachable): Promise<{ removed: Removed; isDone: boolean }>
+  /** Removes what is left of expired conversations, and keys and tokens that are over since this time. */
+  sweep(before: number): Promise<Swept>
+  /** Which of these blobs nothing refers to. */
+  unreferenced(keys: readonly string[]): Promise<string[]>
+  /** How many checkpoints have ever been removed: when it has grown, files that only they had can go. */
+  checkpointsRemoved(): Promise<number>
+
+  note(entry: Pick<AuditEntry, 'by' | 'details'> & { tenant: string | null }): Promise<void>
+  audit(query: {
+    tenant: string
+    limit: number
+    before: number | null
+  }): Promise<{ items: AuditEntry[]; next: number | null }>
+}

@@ -1,0 +1,59 @@
+import { createRoute, type OpenAPIHono } from '@hono/zod-openapi'
+import { auditListSchema, collectionReportSchema, collectSchema, pagedQuery } from '../../protocol/api.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
+import { requireScope } from '../auth.ts'
+import type { AppDependencies, AppEnv } from '../env.ts'
+import { json, problems } from '../openapi.ts'
+
+const collect = createRoute({
+  method: 'post',
+  path: '/gc',
+  summary: 'Collect what no conversation reaches any more; by itself it happens every hour',
+  description:
+    'With `dry_run` it only counts. With `now` the retention time is not waited for: nothing that was deleted in this ' +
+    'tenant can be brought back then.',
+  middleware: [requireScope('admin')] as const,
+  request: { body: { required: false, content: { 'application/json': { schema: collectSchema } } } },
+  responses: { 200: json(collectionReportSchema, 'What was removed, or would be'), ...problems },
+})
+
+const audit = createRoute({
+  method: 'get',
+  path: '/audit',
+  summary: 'Who deleted what, and when, the last first',
+  middleware: [requireScope('admin')] as const,
+  request: { query: pagedQuery },
+  responses: { 200: json(auditListSchema, 'A page of entries'), ...problems },
+})
+
+/** For whoever runs the server. */
+export function addUpkeepRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  app.openapi(collect, async (c) => {
+    const { dry_run: isDryRun = false, now = false } = c.req.valid('json') ?? {}
+    const { tenant, name: by } = c.get('caller')
+    return c.json(await deps.collector.collect({ by, isDryRun, ...(now ? { now: { tenant } } : {}) }), 200)
+  })
+
+  app.openapi(audit, async (c) => {
+    const { limit, cursor } = c.req.valid('query')
+    if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
+      throw new WaymarkError('bad_cursor', 'This is no cursor of this list.')
+    }
+    const { tenant } = c.get('caller')
+    const before = cursor === undefined ? null : Number(cursor)
+    const { items, next } = await deps.collection.audit({ tenant, limit, before })
+    return c.json(
+      {
+        items: items.map(({ at, by, action, conversationId, details }) => ({
+          at,
+          by,
+          action,
+          conversation_id: conversationId,
+          details,
+        })),
+        next_cursor: next === null ? null : String(next),
+      },
+      200,
+    )
+  })
+}

@@ -1,0 +1,366 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  cutOf,
+  delta,
+  final,
+  forkOf,
+  newConversation,
+  parsed,
+  readAll,
+  startRun,
+  TENANT,
+  userMessage,
+} from '../../test/support/frames.ts'
+import type { OpenStore, TestStore } from '../../test/support/stores.ts'
+import type { Ledger, Page } from '../core/ledger.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+
+/** What every store must do with lines: forks, cuts, undone cuts and what they leave behind. */
+export function describeLines(engineName: string, open: OpenStore): void {
+  describe(`lines on ${engineName}`, () => {
+    let store: TestStore
+    let ledger: Ledger
+
+    beforeEach(async () => {
+      store = await open()
+      ledger = store.ledger
+    })
+    afterEach(() => store.close())
+
+    const say = (conversationId: ConversationId, ...texts: string[]) =>
+      ledger.append({
+        tenant: TENANT,
+        conversationId,
+        run: null,
+        frames: texts.map((text) => userMessage(text)),
+      })
+    const page = (conversationId: ConversationId, cursor: Page['last'] | null = null, limit = 500) =>
+      ledger.page({ tenant: TENANT, conversationId, cursor, limit })
+    const messages = async (conversationId: ConversationId) =>
+      (await ledger.messages({ tenant: TENANT, conversationId, cursor: null, limit: 1000 })).items
+    const contents = async (id: ConversationId) => (await messages(id)).map((message) => message.content)
+    const messageIds = async (id: ConversationId) => (await messages(id)).map((message) => message.message_id)
+    const forkAt = (id: ConversationId, after: number) => forkOf(ledger, id, { after })
+    const cutAt = (id: ConversationId, after: number) => cutOf(ledger, id, { after })
+    const undo = (id: ConversationId, messageId: string) =>
+      ledger.undoCut({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
+
+    it('[L2] a fork goes on counting behind its parent, and neither sees what the other adds', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const child = await forkAt(root, 3)
+      await say(child, 'four in the child')
+      await say(root, 'four in the root')
+      expect(await contents(child)).toEqual(['one', 'two', 'four in the child'])
+      expect(await contents(root)).toEqual(['one', 'two', 'three', 'four in the root'])
+      const kinds = parsed(await readAll(ledger, child)).map((frame) => [frame.event_id, frame.kind])
+      expect(kinds.slice(3)).toEqual([
+        [4, 'conversation.forked'],
+        [5, 'message.user'],
+      ])
+    })
+
+    it('forks of forks reach the root at any depth', async () => {
+      let id = await newConversation(ledger)
+      await say(id, 'from the root')
+      for (let depth = 0; depth < 30; depth++) {
+        const { head_event_number } = await ledger.conversation(TENANT, id)
+        id = await forkAt(id, head_event_number)
+      }
+      await say(id, 'from the leaf')
+      expect(await contents(id)).toEqual(['from the root', 'from the leaf'])
+      expect(await ledger.line(TENANT, id)).toHaveLength(31)
+    })
+
+    it('forks at an event that the parent inherited', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two')
+      const child = await forkAt(root, 3)
+      const grandchild = await forkAt(child, 2)
+      expect(await contents(grandchild)).toEqual(['one'])
+      await expect(forkAt(root, 99)).rejects.toMatchObject({ code: 'event_not_found' })
+    })
+
+    it('[D1] [D3] a cut takes the rest off the line, and undoing it brings it back', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const [, two = ''] = await messageIds(id)
+      await cutAt(id, 2)
+      await say(id, 'another two')
+      expect(await contents(id)).toEqual(['one', 'another two'])
+      await undo(id, two)
+      expect(await contents(id)).toEqual(['one', 'two', 'three'])
+      await say(id, 'four')
+      expect(await contents(id)).toEqual(['one', 'two', 'three', 'four'])
+    })
+
+    it("[D3] a parent's cut leaves its forks as they were", async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const child = await forkAt(root, 4)
+      const before = await readAll(ledger, child)
+      await cutAt(root, 1)
+      await say(root, 'something else')
+      expect(await readAll(ledger, child)).toEqual(before)
+    })
+
+    it('[L7] tells a reader whose segment was cut away where to cut, and goes on', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const { last } = await page(id)
+      await cutAt(id, 2)
+      await say(id, 'another two')
+      const next = await page(id, last)
+      expect(next.cut?.seq).toBe(2)
+      expect(parsed(next.frames).map((frame) => frame.kind)).toEqual([
+        'conversation.truncated',
+        'message.user',
+      ])
+      expect((await page(id, next.last)).cut).toBeNull()
+    })
+
+    it('[L7] tells a reader of a segment that an undone cut left behind the same', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two')
+      const [, two = ''] = await messageIds(id)
+      await cutAt(id, 2)
+      const { last } = await page(id)
+      await undo(id, two)
+      const next = await page(id, last)
+      expect([next.cut?.seq, next.frames.length]).toEqual([2, 1])
+    })
+
+    it('the title is the last one on the line', async () => {
+      const id = await newConversation(ledger, { title: 'first' })
+      await ledger.append({
+        tenant: TENANT,
+        conversationId: id,
+        run: null,
+        frames: [{ kind: 'conversation.retitled', title: 'second' }],
+      })
+      const title = async (which: ConversationId) => (await ledger.conversation(TENANT, which)).title
+      expect(await title(id)).toBe('second')
+      expect(await title(await forkAt(id, 1))).toBe('first')
+    })
+
+    it('lists the branches of a conversation, and describes a fork by its parent', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one')
+      const child = await forkAt(root, 2)
+      const gone = await forkAt(root, 1)
+      await ledger.remove(TENANT, gone, 'a test')
+      expect(await ledger.branches(TENANT, root)).toMatchObject([
+        { conversationId: child, fromEventNumber: 2 },
+      ])
+      expect(await ledger.conversation(TENANT, child)).toMatchObject({
+        parent: { conversation_id: root, event_number: 2 },
+        head_event_number: 3,
+      })
+    })
+
+    it('a deleted conversation is gone for every call, and its forks keep their history', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one')
+      const child = await forkAt(root, 2)
+      await ledger.remove(TENANT, root, 'a test')
+      await expect(page(root)).rejects.toMatchObject({ code: 'conversation_not_found' })
+      await expect(ledger.remove(TENANT, root, 'x')).rejects.toMatchObject({ code: 'conversation_not_found' })
+      expect(await contents(child)).toEqual(['one'])
+    })
+
+    it('forks just before a message of a person, and behind the question of an answer', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one')
+      const run = await startRun(ledger, id)
+      const question = userMessage('two')
+      await ledger.append({
+        tenant: TENANT,
+        conversationId: id,
+        run,
+        frames: [question, delta('an'), delta('swer'), final('answer')],
+      })
+      const reworded = await forkOf(ledger, id, { before: question.message_id })
+      expect(await contents(reworded)).toEqual(['one'])
+      const answeredAgain = await forkOf(ledger, id, { before: run.runId })
+      expect(await contents(answeredAgain)).toEqual(['one', 'two'])
+      expect(await contents(await forkOf(ledger, reworded, null))).toEqual(['one'])
+      await expect(forkOf(ledger, reworded, { before: question.message_id })).rejects.toMatchObject({
+        code: 'message_not_found',
+      })
+    })
+
+    it('a fork that is asked for twice with one key is one fork', async () => {
+      const id = await newConversation(ledger)
+      const fork = (fingerprint: string) =>
+        ledger.fork({
+          tenant: TENANT,
+          conversationId: id,
+          at: null,
+          newConversationId: newId('conv'),
+          newSegmentId: newId('seg'),
+          title: 'Another try',
+          idempotency: { key: 'k', fingerprint },
+        })
+      const first = await fork('a')
+      expect(first).toMatchObject({ repeated: false, conversation: { title: 'Another try' } })
+      expect(await fork('a')).toEqual({ conversation: first.conversation, repeated: true })
+      await expect(fork('b')).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+      expect(await ledger.branches(TENANT, id)).toHaveLength(1)
+    })
+
+    it('[D1] deletes messages of people only, inherited ones too, and leaves the parent as it was', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'three')
+      const run = await startRun(ledger, root)
+      await ledger.append({ tenant: TENANT, conversationId: root, run, frames: [final('answer')] })
+      const child = await forkOf(ledger, root, null)
+      await say(child, 'four')
+      const before = await readAll(ledger, root)
+      await expect(cutOf(ledger, child, { before: run.runId })).rejects.toMatchObject({
+        code: 'message_not_deletable',
+      })
+      const [, two = ''] = await messageIds(child)
+      expect(await cutOf(ledger, child, { before: two })).toMatchObject({ messageId: two, cutAfter: 2 })
+      await say(child, 'another two')
+      expect(await contents(child)).toEqual(['one', 'another two'])
+      expect(await readAll(ledger, root)).toEqual(before)
+      await undo(child, two)
+      expect(await contents(child)).toEqual(['one', 'two', 'three', 'answer', 'four'])
+    })
+
+    it('[D3] undoing goes to the line that was left last of those with the message, and can be undone', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const [, two = '', three = ''] = await messageIds(id)
+      await cutOf(ledger, id, { before: three })
+      await say(id, 'another three')
+      await cutOf(ledger, id, { before: two })
+      await say(id, 'another two')
+      await undo(id, two)
+      expect(await contents(id)).toEqual(['one', 'two', 'another three'])
+      const { leftMessageId } = await undo(id, three)
+      expect(await contents(id)).toEqual(['one', 'two', 'three'])
+      await undo(id, leftMessageId ?? '')
+      expect(await contents(id)).toEqual(['one', 'two', 'another three'])
+      await expect(undo(id, two)).rejects.toMatchObject({ code: 'message_not_deleted' })
+      await expect(undo(id, newId('msg'))).rejects.toMatchObject({ code: 'message_not_found' })
+    })
+
+    it('a title that a person gave stays when messages go; one that the agent thought of goes with them', async () => {
+      const id = await newConversation(ledger, { title: 'first' })
+      const title = async () => (await ledger.conversation(TENANT, id)).title
+      await say(id, 'one')
+      const [one = ''] = await messageIds(id)
+      const run = await startRun(ledger, id)
+      const thought = { kind: 'conversation.retitled', title: 'what one is about' } as const
+      await ledger.append({ tenant: TENANT, conversationId: id, run, frames: [thought, final('done')] })
+      expect(await title()).toBe('what one is about')
+      await cutOf(ledger, id, { before: one })
+      expect(await title()).toBe('first')
+      await undo(id, one)
+      expect(await title()).toBe('what one is about')
+      await ledger.change(TENANT, id, { title: 'mine', settings: {} })
+      await cutOf(ledger, id, { before: one })
+      expect(await title()).toBe('mine')
+      await ledger.change(TENANT, id, { title: 'mine again', settings: {} })
+      await undo(id, one)
+      expect(await title()).toBe('mine again')
+    })
+
+    it('[D3] a deleted conversation can be brought back until it is collected', async () => {
+      const id = await newConversation(ledger, { title: 'mine' })
+      await say(id, 'one')
+      const before = await readAll(ledger, id)
+      await expect(ledger.undoRemove(TENANT, id, 'me')).rejects.toMatchObject({ code: 'message_not_deleted' })
+      await ledger.remove(TENANT, id, 'me')
+      await ledger.undoRemove(TENANT, id, 'me')
+      expect(await readAll(ledger, id)).toEqual(before)
+      await ledger.remove(TENANT, id, 'me')
+      await expect(ledger.undoRemove('another', id, 'me')).rejects.toMatchObject({
+        code: 'conversation_not_found',
+      })
+      await store.collect()
+      await expect(ledger.undoRemove(TENANT, id, 'me')).rejects.toMatchObject({
+        code: 'conversation_not_found',
+      })
+    })
+
+    it('[D3] collects what no line reaches, and not before its time', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'x'.repeat(1_100_000))
+      const [, two = ''] = await messageIds(id)
+      const { at } = await cutOf(ledger, id, { before: two })
+      const line = await readAll(ledger, id)
+      const blobs = () => Array.fromAsync(store.blobs.keys())
+      await store.collect(at - 1)
+      expect(await blobs()).toHaveLength(1)
+      await undo(id, two)
+      expect(await contents(id)).toHaveLength(3)
+      await cutOf(ledger, id, { before: two })
+      await store.collect()
+      expect(await blobs()).toEqual([])
+      await expect(undo(id, two)).rejects.toMatchObject({ code: 'message_not_found' })
+      expect(parsed(await readAll(ledger, id)).map((frame) => frame.kind)).toEqual(
+        parsed(line).map((frame) => frame.kind),
+      )
+      expect(await store.collection.unreachable(Date.now(), null, 10)).toEqual([])
+    })
+
+    it('[L7] whoever has read what was collected since is told where to cut', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two', 'three')
+      const { last } = await page(id)
+      await cutAt(id, 2)
+      const left = await page(id)
+      await cutAt(id, 1)
+      await store.collect()
+      await say(id, 'something else')
+      for (const { cursor, cut } of [
+        { cursor: last, cut: 1 },
+        { cursor: left.last, cut: 1 },
+        { cursor: { ...last, seq: 3 }, cut: 1 },
+      ]) {
+        const next = await page(id, cursor)
+        expect([next.cut?.seq, next.frames.length]).toEqual([cut, 2])
+      }
+      await expect(page(id, { ...last, seq: 9 })).rejects.toMatchObject({ code: 'bad_cursor' })
+    })
+
+    it('[D4] says who deleted what, when and in which range', async () => {
+      const id = await newConversation(ledger)
+      await say(id, 'one', 'two')
+      const [, two = ''] = await messageIds(id)
+      await cutOf(ledger, id, { before: two })
+      await undo(id, two)
+      await ledger.remove(TENANT, id, 'somebody')
+      const query = { tenant: TENANT, limit: 2, before: null }
+      const first = await store.collection.audit(query)
+      expect(first.items).toMatchObject([
+        { action: 'conversation.deleted', by: 'somebody', conversationId: id, details: { events: [1, 3] } },
+        { action: 'message.undeleted', details: { message_id: two, events: [3, 3], left: [3, 3] } },
+      ])
+      const rest = await store.collection.audit({ ...query, before: first.next })
+      expect(rest).toMatchObject({
+        items: [{ action: 'message.deleted', by: 'a test', details: { message_id: two, events: [3, 3] } }],
+        next: null,
+      })
+      expect((await store.collection.audit({ ...query, tenant: 'another' })).items).toEqual([])
+    })
+
+    it('tells the whole family, deleted ones only where others come from them', async () => {
+      const root = await newConversation(ledger, { title: 'root' })
+      const child = await forkOf(ledger, root, null)
+      const grandchild = await forkOf(ledger, child, { after: 1 })
+      const leaf = await forkOf(ledger, root, { after: 1 })
+      await ledger.remove(TENANT, child, 'me')
+      await ledger.remove(TENANT, leaf, 'me')
+      const family = await ledger.family(TENANT, grandchild)
+      expect(family.map(({ id, title, isDeleted }) => ({ id, title, isDeleted }))).toEqual([
+        { id: root, title: 'root', isDeleted: false },
+        { id: child, title: null, isDeleted: true },
+        { id: grandchild, title: 'root', isDeleted: false },
+      ])
+      await expect(ledger.family('another', root)).rejects.toMatchObject({ code: 'conversation_not_found' })
+    })
+  })
+}

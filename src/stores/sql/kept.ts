@@ -1,0 +1,143 @@
+import { headOf, type Line, type LinePart, partsBetween } from '../../core/line.ts'
+import { labels, MAIN, type WorkRows, type WorkState, workStateOf } from '../../core/work-sessions.ts'
+import type { Frame, FrameDraft } from '../../protocol/frames.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import { workRows, workRowsOn } from './checkpoints.ts'
+import type { Dialect } from './dialect.ts'
+import { runIdOf } from './place.ts'
+import { all, first, type Script } from './script.ts'
+
+/**
+ * What still stands when a conversation leaves a line: the title that a person gave it, and what was done with its files.
+ * The frames that say so go with the line, so it is said again on the new one.
+ */
+
+/** A title that a person gave. One that the agent thought of goes with what it was about. */
+export function* keptTitle(
+  dialect: Dialect,
+  { old, behind, now }: { old: Line; behind: number; now: Line },
+): Script<FrameDraft[]> {
+  for (const part of partsBetween(old, behind + 1, headOf(old)).toReversed()) {
+    const titles = yield* titlesOn(dialect, part)
+    const own = titles.find(({ frame }) => runIdOf(frame) === null)
+    if (!own) continue
+    const title = yield* lastTitle(dialect, now)
+    return title === own.title ? [] : [{ kind: 'conversation.retitled', title: own.title }]
+  }
+  return []
+}
+
+function* titlesOn({ db }: Dialect, part: LinePart): Script<{ title: string; frame: string }[]> {
+  return yield* all(
+    db
+      .selectFrom('titles as t')
+      .innerJoin('events as e', (join) =>
+        join.onRef('e.segment', '=', 't.segment').onRef('e.seq', '=', 't.seq'),
+      )
+      .select(['t.title', 'e.frame'])
+      .where('t.segment', '=', part.segment)
+      .where('t.seq', '>=', part.from)
+      .where('t.seq', '<=', part.to)
+      .orderBy('t.seq', 'desc'),
+  )
+}
+
+function* lastTitle(dialect: Dialect, line: Line): Script<string | null> {
+  for (const part of line.toReversed()) {
+    const [last] = yield* titlesOn(dialect, part)
+    if (last) return last.title
+  }
+  return null
+}
+
+/** The approved state, the open work session and its last checkpoint, as far as the new line does not tell of them. */
+export function* keptWork(
+  dialect: Dialect,
+  asked: { tenant: string; id: ConversationId },
+  line: readonly LinePart[],
+): Script<FrameDraft[]> {
+  const rows = yield* workRows(dialect, asked)
+  if ('refused' in rows || rows.tips.length === 0) return []
+  const before = workStateOf(rows)
+  const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)
+  const frames: FrameDraft[] = []
+  const kept = (workSession: string, checkpointId: string) => {
+    const number = before.lastNumber + frames.length + 1
+    told.tips = [
+      ...told.tips.filter((tip) => tip.workSession !== workSession),
+      { workSession, checkpointId, count: 1, number, firstAt: '' },
+    ]
+    return keptCheckpoint(dialect, workSession, checkpointId, number)
+  }
+  if (before.main !== null && workStateOf(told).main !== before.main) {
+    frames.push(yield* kept(MAIN, before.main))
+  }
+  if (workStateOf(told).session !== before.session) {
+    const closing = rows.closings.find((one) => one.nextSession === before.session)
+    if (closing) {
+      told.closings = [...told.closings, closing]
+      frames.push(yield* closingFrame(dialect, asked.id, before, closing))
+    }
+  }
+  if (before.tip !== null && workStateOf(told).tip !== before.tip) {
+    frames.push(yield* kept(before.session, before.tip))
+  }
+  return frames
+}
+
+function* keptCheckpoint(
+  { db }: Dialect,
+  work_session: string,
+  checkpoint_id: string,
+  number: number,
+): Script<FrameDraft> {
+  const row = yield* first(
+    db
+      .selectFrom('checkpoints')
+      .select(['files', 'changed', 'excluded'])
+      .where('checkpoint_id', '=', checkpoint_id)
+      .limit(1),
+  )
+  // Without the label it was made with: that holds words of the message it was made for.
+  const { files = 0, changed = 0, excluded = 0 } = row ?? {}
+  const label = labels.kept
+  return {
+    kind: 'workspace.checkpoint',
+    checkpoint_id,
+    work_session,
+    label,
+    files,
+    changed,
+    excluded,
+    number,
+  }
+}
+
+function* closingFrame(
+  { db }: Dialect,
+  id: string,
+  before: WorkState,
+  { workSession, status, checkpointId, nextSession, at }: WorkRows['closings'][number],
+): Script<FrameDraft> {
+  const places = { closed_session: workSession, new_session: nextSession, closed_at: at }
+  const event = yield* first(
+    db
+      .selectFrom('session_closings as x')
+      .innerJoin('events as e', (join) =>
+        join.onRef('e.segment', '=', 'x.segment').onRef('e.seq', '=', 'x.seq'),
+      )
+      .select('e.frame')
+      .where('x.conversation_id', '=', id)
+      .where('x.work_session', '=', workSession)
+      .limit(1),
+  )
+  const told = event?.frame.endsWith('}') ? (JSON.parse(event.frame) as object) : {}
+  if (status === 'merged') {
+    const { commits_approved = 0 } = told as Partial<Frame<'session.approved'>>
+    return { kind: 'session.approved', approved_commit: checkpointId, commits_approved, ...places }
+  }
+  const { pre_reset_checkpoint = before.heads[workSession] ?? checkpointId } = told as Partial<
+    Frame<'session.reset'>
+  >
+  return { kind: 'session.reset', reset_to: checkpointId, pre_reset_checkpoint, skipped: [], ...places }
+}

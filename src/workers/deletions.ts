@@ -1,0 +1,109 @@
+import type { Clock } from '../core/clock.ts'
+import { timestamp } from '../core/clock.ts'
+import type { Deletions } from '../core/deletions.ts'
+import type { Cut, Ledger } from '../core/ledger.ts'
+import type { Queue } from '../core/queue.ts'
+import type { DeletedMessage } from '../protocol/api.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+
+/** How long a run may take to end when it is stopped; then the line leaves it as it is. */
+const STOP_MS = 10_000
+
+export interface DeletionsDependencies {
+  ledger: Ledger
+  queue: Queue
+  clock: Clock
+  /** How long what was deleted can be brought back. */
+  retentionMs: number
+  stopMs?: number
+}
+
+interface Who {
+  tenant: string
+  conversationId: ConversationId
+  by: string
+}
+
+export function createDeletions(deps: DeletionsDependencies): Deletions {
+  const { ledger, queue, clock, retentionMs, stopMs = STOP_MS } = deps
+  const until = (at: number) => timestamp(at + retentionMs)
+
+  /** Ends what is being worked on, as a person's Stop would, and takes out what waits behind it (D2). */
+  async function stopAll(who: Who): Promise<void> {
+    const deadline = performance.now() + stopMs
+    while (performance.now() < deadline) {
+      // Somebody may have sent another message meanwhile: it goes the same way.
+      if ((await queue.stopAll(who)) === null) return
+      await hasEnded(who, deadline - performance.now())
+    }
+  }
+
+  /** Resolves when no run is active there any more, or the time is over. */
+  function hasEnded({ tenant, conversationId }: Who, milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(end, milliseconds)
+      const unlisten = queue.onChange((changed) => {
+        if (changed === null || changed === conversationId) look()
+      })
+      function end(): void {
+        clearTimeout(timer)
+        unlisten()
+        resolve()
+      }
+      function look(): void {
+        queue.read(tenant, conversationId).then(({ active }) => active === null && end(), end)
+      }
+      look()
+    })
+  }
+
+  function answer(conversationId: string, { messageId, cutAfter, checkpointId, at }: Cut): DeletedMessage {
+    return {
+      conversation_id: conversationId,
+      deleted_message_id: messageId,
+      cut_after: cutAfter,
+      checkpoint_id: checkpointId,
+      undo_until: until(at),
+    }
+  }
+
+  return {
+    async deleteMessage(command) {
+      const { tenant, conversationId, messageId, by } = command
+      const earlier = await ledger.deletable(tenant, conversationId, messageId)
+      if (earlier) return answer(conversationId, earlier)
+      await stopAll(command)
+      const newSegmentId = newId('seg', clock.now())
+      const cut = await ledger.cut({ tenant, conversationId, at: { before: messageId }, newSegmentId, by })
+      return answer(conversationId, cut)
+    },
+    async undeleteMessage(command) {
+      const { conversationId, messageId } = command
+      await stopAll(command)
+      const { headEventNumber, leftMessageId, at } = await ledger.undoCut(command)
+      return {
+        conversation_id: conversationId,
+        undeleted_message_id: messageId,
+        head_event_number: headEventNumber,
+        left_message_id: leftMessageId,
+        undo_until: leftMessageId === null ? null : until(at),
+      }
+    },
+    async deleteConversation(command) {
+      const { tenant, conversationId, by } = command
+      await stopAll(command)
+      await ledger.remove(tenant, conversationId, by)
+    },
+    async undeleteConversation({ tenant, conversationId, by }) {
+      await ledger.undoRemove(tenant, conversationId, by)
+      const { head_event_number } = await ledger.conversation(tenant, conversationId)
+      return {
+        conversation_id: conversationId,
+        undeleted_message_id: null,
+        head_event_number,
+        left_message_id: null,
+        undo_until: null,
+      }
+    },
+  }
+}

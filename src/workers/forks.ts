@@ -1,0 +1,73 @@
+import type { Clock } from '../core/clock.ts'
+import type { Forked, ForkRequest, Forks } from '../core/forks.ts'
+import type { ForkCommand, Ledger } from '../core/ledger.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
+import type { Restored } from '../protocol/api.ts'
+import { type ConversationId, newId } from '../protocol/ids.ts'
+
+export interface ForksDependencies {
+  ledger: Pick<Ledger, 'fork' | 'forkedBefore' | 'checkpointAt'>
+  sessions: Pick<WorkSessions, 'start' | 'restore' | 'makeCopy' | 'holds'>
+  clock: Clock
+  log: { error(details: object, message: string): void }
+}
+
+export function createForks({ ledger, sessions, clock, log }: ForksDependencies): Forks {
+  async function fork(request: ForkRequest): Promise<Forked> {
+    const { tenant, conversationId, at, title, files, idempotency } = request
+    const earlier = idempotency && (await ledger.forkedBefore(tenant, idempotency))
+    if (earlier) return { conversation: earlier, repeated: true, restored: null }
+    const now = clock.now()
+    const command: ForkCommand = {
+      tenant,
+      conversationId,
+      at,
+      newConversationId: newId('conv', now),
+      newSegmentId: newId('seg', now),
+      ...(title === undefined ? {} : { title }),
+      ...(idempotency ? { idempotency } : {}),
+    }
+    if (files === 'copy') return await withCopy(command)
+    const restored = files === 'restore' ? await restore(request) : null
+    return { ...(await ledger.fork(command)), restored }
+  }
+
+  /** In the parent's name: what is there now is kept as a checkpoint of the parent's. */
+  async function restore({ tenant, conversationId, at, by }: ForkRequest): Promise<Restored | null> {
+    const { checkpointId } = await ledger.checkpointAt(tenant, conversationId, at)
+    // Nothing has happened since: the files are as they were.
+    if (checkpointId === null) return null
+    return await sessions.restore({ tenant, conversationId, by, checkpointId, paths: null, dryRun: false })
+  }
+
+  async function withCopy(command: ForkCommand): Promise<Forked> {
+    const { tenant, conversationId: from, at, newConversationId: conversationId } = command
+    const { checkpointId } = await ledger.checkpointAt(tenant, from, at)
+    const copy = await sessions.makeCopy({ tenant, from, checkpointId, conversationId })
+    try {
+      const forked = await ledger.fork({ ...command, workspaceId: copy.workspaceId })
+      await (forked.repeated ? copy.drop() : copy.keep())
+      return { ...forked, restored: null }
+    } catch (error) {
+      await copy.drop()
+      throw error
+    }
+  }
+
+  /** The first checkpoint (W1). It may take a while, and who sends a message meanwhile waits for it there. */
+  function begin(tenant: string, { conversation, repeated }: Forked): void {
+    const { id, workspace_id } = conversation
+    if (repeated || workspace_id === null || !sessions.holds(workspace_id)) return
+    sessions.start(tenant, id as ConversationId).catch((error: unknown) => {
+      log.error({ err: error, conversation: id }, 'the first checkpoint failed')
+    })
+  }
+
+  return {
+    async fork(request) {
+      const forked = await fork(request)
+      begin(request.tenant, forked)
+      return forked
+    },
+  }
+}

@@ -1,0 +1,181 @@
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import type { ConversationId } from '../protocol/ids.ts'
+import { asked } from './asked.ts'
+import { dropCopy } from './repositories.ts'
+import { copiesOnDisk, copyFolder, makingMark } from './repository.ts'
+import { createWorkSessions, type HeldWorkSessions, type WorkSessionsDependencies } from './work-sessions.ts'
+import type { Workspace } from './workspace.ts'
+import type { WorkspaceThread } from './workspace-thread.ts'
+
+export interface AllSessionsDependencies extends Omit<WorkSessionsDependencies, 'workspace' | 'hold'> {
+  thread: WorkspaceThread
+  /** Keeps other processes from changing the files of one working copy; null when one does. */
+  hold(name: string): (() => void) | null
+  /** Nobody else works on this data folder. */
+  isAlone: boolean
+}
+
+export interface AllSessions extends WorkSessions {
+  recover(): Promise<void>
+  stop(): void
+}
+
+/** How long another process may take to make a copy. */
+const MAKING_MS = 60 * 60 * 1000
+const REMEMBERED = 10_000
+
+/** The work sessions of all working copies that are here: each conversation's where its files are. */
+export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
+  const { store, thread, dataDir, workspaceId: project, clock } = deps
+  const sessions = new Map<string, HeldWorkSessions>()
+  /** Where a conversation's files are never changes. */
+  const places = new Map<string, string | null>()
+
+  const idOf = (copy: string) => `${project}.${copy}`
+  const workspaceIds = () => [project, ...copiesOnDisk(dataDir).map(idOf)]
+
+  /** Which of the copies; null for the project itself, undefined when it is not here. */
+  function copyOf(workspaceId: string): string | null | undefined {
+    if (workspaceId === project) return null
+    return copiesOnDisk(dataDir).find((copy) => idOf(copy) === workspaceId)
+  }
+
+  function workspaceOf(copy: string | null): Workspace {
+    return copy === null ? thread : thread.copy(copy)
+  }
+
+  function sessionsOf(workspaceId: string): HeldWorkSessions {
+    const copy = copyOf(workspaceId)
+    if (copy === undefined) throw workspaceNotHere(workspaceId, project)
+    let found = sessions.get(workspaceId)
+    if (!found) {
+      const lock = copy === null ? 'workspace.lock' : `workspace-${copy}.lock`
+      const workspace = workspaceOf(copy)
+      found = createWorkSessions({ ...deps, workspace, workspaceId, hold: () => deps.hold(lock) })
+      sessions.set(workspaceId, found)
+    }
+    return found
+  }
+
+  async function placeOf(tenant: string, id: ConversationId): Promise<string | null> {
+    const key = `${tenant} ${id}`
+    const known = places.get(key)
+    if (known !== undefined) return known
+    const place = await store.workspaceOf(tenant, id)
+    if (places.size >= REMEMBERED) places.clear()
+    places.set(key, place)
+    return place
+  }
+
+  async function of(tenant: string, id: ConversationId): Promise<HeldWorkSessions> {
+    const place = await placeOf(tenant, id)
+    if (place === null) throw workspaceNotHere(place, project)
+    return sessionsOf(place)
+  }
+
+  /** A conversation's last checkpoint, if its files are here. */
+  async function tipOf(tenant: string, id: ConversationId): Promise<string | null> {
+    const place = await placeOf(tenant, id)
+    if (place === null || copyOf(place) === undefined) return null
+    return await sessionsOf(place).tip(tenant, id)
+  }
+
+  /** What a process that was killed left half-made. */
+  async function dropHalfMade(): Promise<void> {
+    const making = copiesOnDisk(dataDir).filter((copy) => {
+      const mark = statSync(makingMark(dataDir, copy), { throwIfNoEntry: false })
+      return mark && (deps.isAlone || mark.mtimeMs < Date.now() - MAKING_MS)
+    })
+    const known = new Set(making.length === 0 ? [] : await store.knownAmong(making))
+    for (const copy of making) {
+      if (known.has(copy)) rmSync(makingMark(dataDir, copy), { force: true })
+      else await dropCopy(thread, dataDir, copy)
+    }
+  }
+
+  let isFirst = true
+  return {
+    workspaceIds,
+    holds: (workspaceId) => copyOf(workspaceId) !== undefined,
+    start: async (tenant, id) => (await of(tenant, id)).start(tenant, id),
+    async beforeMessage(command) {
+      const place = await placeOf(command.tenant, command.conversationId)
+      // A conversation that is about no files.
+      return place === null ? null : await sessionsOf(place).beforeMessage(command)
+    },
+    follow: async (tenant, id) => (await of(tenant, id)).follow(tenant, id),
+    afterRun: (workspaceId) => {
+      if (workspaceId !== null) sessions.get(workspaceId)?.afterRun(workspaceId)
+    },
+    session: async (tenant, id) => (await of(tenant, id)).session(tenant, id),
+    approve: async (command) => (await of(command.tenant, command.conversationId)).approve(command),
+    reset: async (command) => (await of(command.tenant, command.conversationId)).reset(command),
+    restore: async (command) => (await of(command.tenant, command.conversationId)).restore(command),
+    checkpoints: (query) => store.checkpoints(query),
+    edits: (query) => store.edits(query),
+    checkpoint: async (tenant, id, checkpointId) =>
+      (await of(tenant, id)).checkpoint(tenant, id, checkpointId),
+    diff: async (query) => (await of(query.tenant, query.conversationId)).diff(query),
+    async compare({ tenant, from, to, isDetailed }) {
+      const [one, other] = [await tipOf(tenant, from), await tipOf(tenant, to)]
+      if (one === null || other === null || !(await asked(thread.has([one, other])))) return null
+      if (isDetailed) return { from: one, to: other, files: await asked(thread.diff(one, other, null)) }
+      const files = await asked(thread.differences(one, other))
+      return { from: one, to: other, files: files.map((file) => ({ ...file, diff: null })) }
+    },
+    async makeCopy({ tenant, from, checkpointId, conversationId }) {
+      const place = await placeOf(tenant, from)
+      const source = place === null ? undefined : copyOf(place)
+      if (source === undefined) throw workspaceNotHere(place, project)
+      const target = checkpointId ?? (await snapshot(workspaceOf(source)))
+      if (!(await asked(thread.has([target])))) {
+        throw new WaymarkError('checkpoint_not_found', `The files of the checkpoint ${target} are not here.`)
+      }
+      const drop = () => dropCopy(thread, dataDir, conversationId)
+      try {
+        await fill(conversationId, target)
+      } catch (error) {
+        await drop()
+        throw error
+      }
+      return {
+        workspaceId: idOf(conversationId),
+        drop,
+        keep: async () => rmSync(makingMark(dataDir, conversationId), { force: true }),
+      }
+    },
+    async recover() {
+      if (isFirst) await dropHalfMade()
+      isFirst = false
+      for (const workspaceId of workspaceIds()) {
+        if (await store.pending(workspaceId)) await sessionsOf(workspaceId).recover()
+      }
+    },
+    stop() {
+      for (const one of sessions.values()) one.stop()
+    },
+  }
+
+  /** The files as they are now; no frame names it, since the copy has them all the same. */
+  async function snapshot(workspace: Workspace): Promise<string> {
+    const label = labels.beforeFork
+    return (await asked(workspace.checkpoint({ label, parents: [], time: clock.now() }))).id
+  }
+
+  /** A copy is a folder with nothing in it to which a checkpoint is restored. */
+  async function fill(copy: string, target: string): Promise<void> {
+    mkdirSync(join(dataDir, 'workspaces'), { recursive: true })
+    writeFileSync(makingMark(dataDir, copy), '')
+    mkdirSync(copyFolder(dataDir, copy))
+    const workspace = thread.copy(copy)
+    const label = labels.beforeFork
+    const empty = await asked(workspace.checkpoint({ label, parents: [], time: clock.now() }))
+    const { skipped } = await asked(workspace.restore({ target, safety: empty.id, paths: null }))
+    const [first] = skipped
+    if (!first) return
+    throw new WaymarkError('snapshot_failed', `The files could not be copied: ${first.path} ${first.reason}`)
+  }
+}
