@@ -1,5 +1,6 @@
 import { relative, resolve, sep } from 'node:path'
 import { InvalidArgumentError } from 'commander'
+import { COPY } from './connect.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
@@ -21,7 +22,11 @@ export function projectPath(flags: Record<string, unknown>, given: string): stri
   // In quotes: bytes that are no text, as they are shown.
   if (given.startsWith('"')) return given
   const { project } = configAbove(flags)
-  const path = relative(project, resolve(process.env.INIT_CWD ?? process.cwd(), given))
+  const absolute = resolve(process.env.INIT_CWD ?? process.cwd(), given)
+  const copy = COPY.exec(absolute)
+  // Seen from the working copy that it lies in, if it does.
+  const root = copy ? absolute.slice(0, copy.index + copy[0].length) : project
+  const path = relative(root, absolute)
   if (path === '') throw new CommandError('that is the whole project; leave --path out')
   if (path === '..' || path.startsWith(`..${sep}`)) throw new CommandError(`${given} is outside the project`)
   return path.split(sep).join('/')

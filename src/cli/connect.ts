@@ -30,9 +30,9 @@ async function checkFile(config: Config): Promise<void> {
   )
 }
 
-/** The conversation that was named, or the one that changed last. */
+/** The conversation that was named, or whose working copy we are in, or the one that changed last. */
 export async function conversationId(client: Client, named: string | undefined): Promise<string> {
-  const id = named ?? (await lastConversation(client))
+  const id = named ?? copyHere() ?? (await lastConversation(client))
   if (id === null) throw new CommandError('there is no conversation yet; `waymark chat` begins one')
   return id
 }
@@ -44,13 +44,22 @@ export async function conversationOrNew(
 ): Promise<Conversation> {
   if (wanted.new && wanted.conversation)
     throw new CommandError('a conversation is either new or named, not both')
-  const id = wanted.new ? null : (wanted.conversation ?? (await lastConversation(client)))
+  const id = wanted.new ? null : (wanted.conversation ?? copyHere() ?? (await lastConversation(client)))
   if (id !== null && wanted.title !== undefined) {
     throw new CommandError('--title is for a new conversation; add --new')
   }
   if (id !== null) return await client.conversation(id)
   return await client.createConversation(wanted.title === undefined ? {} : { title: wanted.title })
 }
+
+/** The conversation whose working copy the person is in. */
+function copyHere(): string | null {
+  const here = process.env.INIT_CWD ?? process.cwd()
+  return COPY.exec(here)?.[1] ?? null
+}
+
+/** Where working copies are, below the data folder. */
+export const COPY = /[\\/]workspaces[\\/](conv_[0-9a-z]{26})(?:[\\/]|$)/
 
 async function lastConversation(client: Client): Promise<string | null> {
   const { items } = await client.listConversations({ limit: 1 })

@@ -40,12 +40,16 @@ Examples:
       if (view.files.length === 0) return console.log('Nothing differs.')
       for (const file of view.files) {
         if (flags.stat) console.log(statOf(file))
-        else if (file.diff === null) console.log(withoutDiff(file))
-        // For other programs, to the byte.
-        else if (!process.stdout.isTTY) process.stdout.write(file.diff)
-        else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
+        else printFileDiff(file)
       }
     })
+}
+
+export function printFileDiff(file: File): void {
+  if (file.diff === null) console.log(withoutDiff(file))
+  // For other programs, to the byte.
+  else if (!process.stdout.isTTY) process.stdout.write(file.diff)
+  else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
 }
 
 export function statOf(file: Omit<File, 'diff'>): string {

@@ -65,7 +65,12 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
   switch (entry.type) {
     case 'message':
       if (options.isOwn?.(entry.messageId)) return []
-      return [{ id, text: `${bold('you')}  ${dim(entry.timestamp)}\n${printable(entry.content)}\n\n` }]
+      return [
+        {
+          id,
+          text: `${bold('you')}  ${dim(`${entry.timestamp}  ${entry.messageId}`)}\n${printable(entry.content)}\n\n`,
+        },
+      ]
     case 'mark': {
       const text = markText(entry.mark)
       return text === null ? [] : [{ id, text: `${dim(`· ${text}`)}\n\n` }]
@@ -80,7 +85,7 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
     itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
   )
   return [
-    { id, text: `${bold('agent')}  ${dim(run.startedAt)}\n` },
+    { id, text: `${bold('agent')}  ${dim(`${run.startedAt}  from event ${run.at}`)}\n` },
     ...items.filter((block) => block.text !== ''),
     ...reasonOf(run, id),
     ...endOf(run).map((text) => ({ id: `${id} end`, text })),

@@ -1,10 +1,15 @@
 import { Command } from 'commander'
 import { approveCommand } from './approve.ts'
+import { auditCommand } from './audit.ts'
 import { chatCommand } from './chat.ts'
 import { checkpointsCommand } from './checkpoints.ts'
+import { compareCommand } from './compare.ts'
 import { conversationsCommand } from './conversations.ts'
+import { deleteCommand, undeleteCommand } from './delete.ts'
 import { diffCommand } from './diff.ts'
 import { doctorCommand } from './doctor.ts'
+import { forkCommand } from './fork.ts'
+import { gcCommand } from './gc.ts'
 import { logCommand } from './log.ts'
 import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
@@ -14,6 +19,7 @@ import { sendCommand } from './send.ts'
 import { serveCommand } from './serve.ts'
 import { stopCommand } from './stop.ts'
 import { tokenCommand } from './token.ts'
+import { treeCommand } from './tree.ts'
 import { verifyCommand } from './verify.ts'
 
 export function createProgram(): Command {
@@ -29,6 +35,7 @@ Examples:
   waymark chat                        talk to the agent
   waymark send "fix the tests"        send one message and wait for the answer
   waymark log                         show the conversation that changed last
+  waymark fork --before msg_01m7…     say a message in other words
   waymark diff                        show what has changed since the last approval
   waymark restore 3f2a91c             put the files back to a checkpoint
   waymark verify                      recompute every digest of the ledger`,
@@ -41,6 +48,11 @@ Examples:
     stopCommand,
     conversationsCommand,
     logCommand,
+    forkCommand,
+    treeCommand,
+    compareCommand,
+    deleteCommand,
+    undeleteCommand,
     checkpointsCommand,
     diffCommand,
     restoreCommand,
@@ -49,6 +61,8 @@ Examples:
     doctorCommand,
     verifyCommand,
     rebuildCommand,
+    gcCommand,
+    auditCommand,
     tokenCommand,
   ]
   for (const command of commands) program.addCommand(command())

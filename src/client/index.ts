@@ -3,14 +3,23 @@ import type {
   AnswerApproval,
   Approve,
   Approved,
+  AuditList,
+  BranchList,
   CheckpointDetails,
   CheckpointList,
+  Collect,
+  CollectionReport,
+  Comparison,
   Conversation,
   ConversationList,
   CreateConversation,
+  DeletedMessage,
   DiffView,
   EventsPage,
+  Family,
   FileEditList,
+  Fork,
+  Forked,
   MessageList,
   PatchConversation,
   QueueView,
@@ -20,6 +29,8 @@ import type {
   SendMessage,
   SessionView,
   Stopped,
+  Undelete,
+  Undeleted,
 } from '../protocol/api.ts'
 import type { Transcript } from '../replay/transcript.ts'
 import { type ClientOptions, request } from './request.ts'
@@ -42,6 +53,20 @@ export interface Client {
   conversation(id: string): Promise<Conversation>
   changeConversation(id: string, patch: PatchConversation): Promise<Conversation>
   deleteConversation(id: string): Promise<void>
+  /** A new conversation with this one's history, up to an event or just before a message. */
+  fork(id: string, body?: Fork, options?: { idempotencyKey?: string }): Promise<Forked>
+  branches(id: string): Promise<BranchList>
+  /** The whole family: the root, and all that were forked from it. */
+  tree(id: string): Promise<Family>
+  /** Takes a person's message and all after it off the line; the files stay. */
+  deleteMessage(id: string, messageId: string): Promise<DeletedMessage>
+  /** Undoes that; without a message, brings a deleted conversation back. */
+  undelete(id: string, body?: Undelete): Promise<Undeleted>
+  compare(id: string, other: string, query?: { limit?: number; diff?: boolean }): Promise<Comparison>
+  /** Removes what no conversation reaches any more; for admins. */
+  collect(body?: Collect): Promise<CollectionReport>
+  /** Who deleted what; for admins. */
+  audit(query?: Paging): Promise<AuditList>
   events(id: string, query?: Paging): Promise<EventsPage>
   messages(id: string, query?: Paging): Promise<MessageList>
   /** Puts a message into the queue. Sent again with the same key, it is accepted once. */
@@ -96,6 +121,19 @@ export function createClient(options: ClientOptions): Client {
     async deleteConversation(id) {
       await request(client, one(id), { method: 'DELETE' })
     },
+    fork: (id, body = {}, { idempotencyKey } = {}) =>
+      json(`${one(id)}/fork`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
+    branches: (id) => json(`${one(id)}/branches`),
+    tree: (id) => json(`${one(id)}/tree`),
+    deleteMessage: (id, messageId) =>
+      json(`${one(id)}/messages/${encodeURIComponent(messageId)}`, { method: 'DELETE' }),
+    undelete: (id, body = {}) => json(`${one(id)}/undelete`, { method: 'POST', body }),
+    compare: (id, other, { limit, diff } = {}) =>
+      json(`${one(id)}/compare/${encodeURIComponent(other)}`, {
+        query: { limit, diff: diff === undefined ? undefined : String(diff) },
+      }),
+    collect: (body = {}) => json('/gc', { method: 'POST', body }),
+    audit: (query = {}) => json('/audit', { query: { ...query } }),
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),
     messages: (id, query = {}) => json(`${one(id)}/messages`, { query: { ...query } }),
     sendMessage: (id, message, { idempotencyKey } = {}) =>

@@ -40,7 +40,9 @@ const aliases: readonly Alias[] = [
 export function addAliases(app: OpenAPIHono<AppEnv>): void {
   for (const one of aliases) {
     app.on(one.method, one.alias, async (c) => {
-      const { id, init } = one.idIn ? await fromBody(c, one) : { id: c.req.param('id') ?? '', init: c.req.raw }
+      const { id, init } = one.idIn
+        ? await fromBody(c, one)
+        : { id: c.req.param('id') ?? '', init: c.req.raw }
       const url = new URL(c.req.url)
       url.pathname = `/api/v1${one.path.replace(':id', encodeURIComponent(id))}`
       return app.fetch(new Request(url, init), c.env)

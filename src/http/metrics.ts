@@ -78,10 +78,12 @@ export function createMetrics(): HttpMetrics {
       commits.observe(group.seconds)
       groups.observe(group.frames)
     },
-    collected({ dry_run: _, ...counts }, seconds) {
+    collected(report, seconds) {
       collections.observe(seconds)
       lastCollection.setToCurrentTime()
-      for (const [what, count] of Object.entries(counts)) removed.inc({ what }, count)
+      for (const [what, count] of Object.entries(report)) {
+        if (typeof count === 'number') removed.inc({ what }, count)
+      }
     },
   }
 }

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
+import type { CollectionReport } from '../protocol/api.ts'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
 import { createMetrics } from './metrics.ts'
-import type { CollectionReport } from '../protocol/api.ts'
 
 /** How long a stopping server waits for answers that are under way. */
 const GRACE_MS = 2000

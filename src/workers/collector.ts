@@ -139,6 +139,6 @@ function emptyReport(isDryRun: boolean): CollectionReport {
   }
 }
 
-function hasRemoved({ dry_run: _, ...counts }: CollectionReport): boolean {
-  return Object.values(counts).some((count) => count > 0)
+function hasRemoved(report: CollectionReport): boolean {
+  return Object.values(report).some((count) => Number(count) > 0)
 }

@@ -30,7 +30,10 @@ export async function examine(deps: {
   const problems: string[] = []
   const notes: string[] = []
   const checkpoints = await deps.store.reachable()
-  const workspaceIds = [deps.workspaceId, ...copiesOnDisk(dataDir).map((copy) => `${deps.workspaceId}.${copy}`)]
+  const workspaceIds = [
+    deps.workspaceId,
+    ...copiesOnDisk(dataDir).map((copy) => `${deps.workspaceId}.${copy}`),
+  ]
   const found = await Promise.all(workspaceIds.map((id) => deps.store.conversations(id)))
   const conversations = found.flat()
   const here = conversations.length > 0 || existsSync(store)

@@ -30,32 +30,44 @@ const options: WorkspaceOptions = {
 }
 const shared = openSharedObjects(options)
 const project = openWorkspace(options, shared)
-const copies = new Map<string, Workspace>()
+const copies = new Map<string, Promise<Workspace>>()
 
-function workspaceOf(copy: string | null): Workspace {
-  if (copy === null) return project
-  const found = copies.get(copy)
-  const workspace =
-    found ?? openWorkspace({ ...options, root: copyFolder(options.dataDir, copy), copy }, shared)
+function workspaceOf(copy: string | null): Promise<Workspace> {
+  if (copy === null) return Promise.resolve(project)
+  const workspace = copies.get(copy) ?? openCopy(copy)
   // The last used is the last in the list.
   copies.delete(copy)
   copies.set(copy, workspace)
   for (const [oldest, idle] of copies) {
     if (copies.size <= MAX_OPEN) break
     copies.delete(oldest)
-    void idle.close()
+    void close(idle)
   }
   return workspace
 }
 
+/** In its turn: it writes to the manifest, and whoever has that locked is in this very thread. */
+function openCopy(copy: string): Promise<Workspace> {
+  const root = copyFolder(options.dataDir, copy)
+  const workspace = shared.inTurn(async () => openWorkspace({ ...options, root, copy }, shared))
+  // One that could not be opened is tried again.
+  workspace.catch(() => copies.delete(copy))
+  return workspace
+}
+
+async function close(workspace: Promise<Workspace>): Promise<void> {
+  await (await workspace.catch(() => null))?.close()
+}
+
 async function closeAll(): Promise<void> {
-  for (const workspace of [...copies.values(), project]) await workspace.close()
+  for (const workspace of copies.values()) await close(workspace)
+  await project.close()
   shared.close()
 }
 
 async function perform({ copy, call, args }: ThreadRequest): Promise<unknown> {
   if (call === 'close') return await closeAll()
-  const workspace = workspaceOf(copy)
+  const workspace = await workspaceOf(copy)
   const operation = workspace[call as keyof Workspace] as (...given: unknown[]) => Promise<unknown>
   const result = await operation(...args)
   if (call !== 'discard' || copy === null) return result

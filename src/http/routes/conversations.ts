@@ -59,7 +59,8 @@ const patch = createRoute({
 const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}',
-  summary: 'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
+  summary:
+    'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
   middleware: [requireScope('conversations:write')] as const,
   request: { params: conversationParam },
   responses: { 204: { description: 'Deleted' }, ...problems },

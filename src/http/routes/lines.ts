@@ -1,11 +1,11 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
-import { headOf, type Line, partAt, placeOnLine } from '../../core/line.ts'
 import type { Place } from '../../core/ledger.ts'
+import { headOf, type Line, partAt, placeOnLine } from '../../core/line.ts'
 import {
   branchListSchema,
-  comparisonSchema,
   compareQuery,
+  comparisonSchema,
   deletedMessageSchema,
   familySchema,
   forkedSchema,

@@ -1,7 +1,7 @@
 import { timestamp } from '../../core/clock.ts'
 import type { Idempotency } from '../../core/ledger.ts'
 import type { Dialect } from './dialect.ts'
-import type { Refusable, Refusal } from './refusal.ts'
+import type { Refusable } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 
 /** What was answered to this key before; undefined when the request is new. */
@@ -30,7 +30,7 @@ export function* answeredBefore(
   query: { tenant: string; idempotency: Idempotency },
 ): Script<Refusable<{ answer: unknown }>> {
   const earlier = yield* repeatedAnswer<object>(dialect, query.tenant, query.idempotency)
-  return earlier && 'refused' in earlier ? (earlier as Refusal) : { answer: earlier ?? null }
+  return earlier && 'refused' in earlier ? earlier : { answer: earlier ?? null }
 }
 
 export function* storeAnswer(

@@ -1,0 +1,30 @@
+import type { Command } from 'commander'
+import { connect } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, dim, localTime, printable } from './output.ts'
+
+const SHOWN = 50
+
+export function auditCommand(): Command {
+  return commandWith('audit', ['project', 'dataDir', 'url'])
+    .description('Show who deleted what, and when, the last first')
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark audit
+  waymark audit --json`,
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      const client = await connect(flags)
+      const { items, next_cursor } = await client.audit({ limit: SHOWN })
+      if (flags.json) return console.log(JSON.stringify(items, null, 2))
+      if (items.length === 0) return console.log('Nothing has been deleted yet.')
+      for (const { at, by, action, conversation_id, details } of items) {
+        console.log(`${dim(localTime(at))}  ${bold(action)}  by ${printable(by)}  ${conversation_id ?? ''}`)
+        console.log(`  ${dim(printable(JSON.stringify(details)))}`)
+      }
+      if (next_cursor !== null) console.log(dim('There are more.'))
+    })
+}

@@ -1,0 +1,71 @@
+import type { Command } from 'commander'
+import type { Comparison } from '../protocol/api.ts'
+import { SHORT_ID } from './checkpoint-arguments.ts'
+import { connect, conversationId } from './connect.ts'
+import { printFileDiff, statOf } from './diff.ts'
+import { commandWith } from './options.ts'
+import { bold, dim, printable } from './output.ts'
+
+interface CompareFlags extends Record<string, unknown> {
+  diff?: boolean
+  json?: boolean
+}
+
+const SHOWN = 50
+const LINE = 100
+
+export function compareCommand(): Command {
+  return commandWith('compare', ['project', 'dataDir', 'url'])
+    .description('Show where two conversations part, what was said since, and how their files differ')
+    .argument('<other>', 'the id of a conversation')
+    .argument('[conversation]', 'the one to compare it with; default: the one that changed last')
+    .option('--diff', 'with the differences of files line by line')
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+Files are compared as of each side's last checkpoint, which is taken before each message.
+
+Examples:
+  waymark compare conv_01m7ge5wdas4rvsp14pjg3nkaf
+  waymark compare conv_01m7ge5wdas4rvsp14pjg3nkaf --diff`,
+    )
+    .action(async (other: string, conversation: string | undefined, flags: CompareFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const compared = await client.compare(other, id, { limit: SHOWN, diff: flags.diff ?? false })
+      if (flags.json) return console.log(JSON.stringify(compared, null, 2))
+      print(compared, flags.diff ?? false)
+    })
+}
+
+function print({ parted_after, from, to, files }: Comparison, isDetailed: boolean): void {
+  console.log(
+    parted_after === 0
+      ? bold('They have nothing in common.')
+      : bold(`They part behind event ${parted_after}.`),
+  )
+  for (const side of [from, to]) printSide(side)
+  if (files === null)
+    return console.log(dim('\nTheir files can not be compared: one has no checkpoint here.'))
+  if (files.length === 0) return console.log('\nTheir files are the same.')
+  console.log(`\n${bold('files')}`)
+  for (const file of files) {
+    if (isDetailed) printFileDiff(file)
+    else console.log(statOf(file))
+  }
+}
+
+function printSide({ conversation_id, checkpoint_id, messages, has_more }: Comparison['from']): void {
+  const checkpoint = checkpoint_id === null ? '' : `  checkpoint ${checkpoint_id.slice(0, SHORT_ID)}`
+  console.log(`\n${bold(conversation_id)}${dim(checkpoint)}`)
+  if (messages.length === 0) console.log(dim('  nothing since'))
+  for (const { role, content, event_number } of messages) {
+    const line = content.replaceAll(/\s+/g, ' ').trim()
+    const shown = line.length > LINE ? `${line.slice(0, LINE - 1)}…` : line
+    console.log(
+      `  ${dim(String(event_number).padStart(5))}  ${role === 'user' ? 'you  ' : 'agent'}  ${printable(shown)}`,
+    )
+  }
+  if (has_more) console.log(dim('         …'))
+}

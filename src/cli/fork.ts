@@ -1,0 +1,69 @@
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { Fork } from '../protocol/api.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, dim, printable } from './output.ts'
+import { printReport, undoHint } from './restore.ts'
+
+interface ForkFlags extends Record<string, unknown> {
+  at?: number
+  before?: string
+  title?: string
+  files: NonNullable<Fork['files']>
+  json?: boolean
+}
+
+export function forkCommand(): Command {
+  return commandWith('fork', ['project', 'dataDir', 'url'])
+    .description('Begin another conversation with the history of this one')
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('--at <event>', 'behind this event; default: the last one', eventNumber)
+    .option('--before <message>', 'just before this message, to say it in other words')
+    .option('--title <title>', 'how to call it')
+    .addOption(
+      new Option(
+        '--files <what>',
+        'keep: leave them alone; restore: put them back to that place first; copy: a working copy of its own',
+      )
+        .choices(['keep', 'restore', 'copy'])
+        .default('keep'),
+    )
+    .option('--json', 'print the new conversation as JSON')
+    .addHelpText(
+      'after',
+      `
+Nothing is copied but, if you ask for it, files. \`waymark log\` shows the events and messages to fork at.
+
+Examples:
+  waymark fork
+  waymark fork --before msg_01m7ge5wdas4rvsp14pjg3nkaf --files restore
+  waymark fork --at 42 --title "Another way" --files copy`,
+    )
+    .action(async (conversation: string | undefined, flags: ForkFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const { at, before, title, files } = flags
+      const { restored, ...fork } = await client.fork(id, {
+        ...(at === undefined ? {} : { event_number: at }),
+        ...(before === undefined ? {} : { message_id: before }),
+        ...(title === undefined ? {} : { title }),
+        files,
+      })
+      if (flags.json) return console.log(JSON.stringify({ ...fork, restored }, null, 2))
+      const place = `${id} at event ${fork.parent?.event_number}`
+      console.log(`${bold(fork.id)}  ${printable(fork.title ?? '')}\n${dim(`forked from ${place}`)}`)
+      if (restored) {
+        printReport(restored, null)
+        if (restored.safety_checkpoint !== null) console.log(undoHint(restored.safety_checkpoint, id, flags))
+      }
+      if (files === 'copy') console.log(`Its files are in .waymark/workspaces/${fork.id}`)
+      console.log(dim(`Go on in it: waymark chat ${fork.id}`))
+    })
+}
+
+function eventNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('An event is a whole number from 1 on, as `waymark log` shows them.')
+  return number
+}

@@ -1,0 +1,67 @@
+import { createInterface } from 'node:readline/promises'
+import type { Command } from 'commander'
+import type { CollectionReport } from '../protocol/api.ts'
+import { connect } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, CommandError, count, endProgress, showProgress } from './output.ts'
+
+interface GcFlags extends Record<string, unknown> {
+  dryRun?: boolean
+  now?: boolean
+  yes?: boolean
+  json?: boolean
+}
+
+export function gcCommand(): Command {
+  return commandWith('gc', ['project', 'dataDir', 'url'])
+    .description('Collect what no conversation reaches any more; by itself it happens every hour')
+    .option('--dry-run', 'only count what would be removed')
+    .option('--now', 'do not wait for the retention time: nothing deleted can be brought back then')
+    .option('--yes', 'do not ask')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark gc --dry-run
+  waymark gc
+  waymark gc --now --yes`,
+    )
+    .action(async (flags: GcFlags) => {
+      const client = await connect(flags)
+      if (flags.now && !flags.dryRun && !flags.yes) await confirm()
+      showProgress('collecting …')
+      const report = await client
+        .collect({ ...(flags.dryRun ? { dry_run: true } : {}), ...(flags.now ? { now: true } : {}) })
+        .finally(endProgress)
+      if (flags.json) return console.log(JSON.stringify(report, null, 2))
+      console.log(textOf(report))
+    })
+}
+
+async function confirm(): Promise<void> {
+  if (!process.stdin.isTTY) throw new CommandError('--now can not be undone; add --yes to do it')
+  const terminal = createInterface({ input: process.stdin, output: process.stdout })
+  try {
+    const typed = await terminal.question('Nothing that was deleted can be brought back then. Go on? [y/N] ')
+    if (!/^y(es)?$/i.test(typed.trim())) throw new CommandError('nothing was removed')
+  } finally {
+    terminal.close()
+  }
+}
+
+function textOf(report: CollectionReport): string {
+  const { events, messages, checkpoints, agent_states, blobs, conversations } = report
+  const bytes = report.bytes + report.file_bytes
+  const parts = [
+    count(conversations, 'conversation'),
+    count(messages, 'message'),
+    count(events, 'event'),
+    count(checkpoints, 'checkpoint'),
+    count(agent_states, 'agent state'),
+    count(blobs, 'blob'),
+  ].filter((part) => !part.startsWith('0 '))
+  if (parts.length === 0) return report.dry_run ? 'Nothing would be removed.' : 'There was nothing to remove.'
+  const verb = report.dry_run ? 'Would be removed' : 'Removed'
+  return `${bold(verb)}: ${parts.join(', ')} (${(bytes / 1024 / 1024).toFixed(1)} MB).`
+}

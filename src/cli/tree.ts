@@ -1,0 +1,56 @@
+import type { Command } from 'commander'
+import type { Family } from '../protocol/api.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, dim, localTime, printable } from './output.ts'
+
+type Member = Family['items'][number]
+
+export function treeCommand(): Command {
+  return commandWith('tree', ['project', 'dataDir', 'url'])
+    .description('Show a conversation with all that were forked from the same beginning')
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark tree
+  waymark tree --json | jq '.items[].conversation_id'`,
+    )
+    .action(async (conversation: string | undefined, flags: Record<string, unknown>) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const family = await client.tree(id)
+      if (flags.json) return console.log(JSON.stringify(family, null, 2))
+      for (const line of linesOf(family, id)) console.log(line)
+    })
+}
+
+/** Depth first, without calling itself: families may be deep. */
+function* linesOf({ root, items }: Family, current: string): Generator<string> {
+  const children = new Map<string | null, Member[]>()
+  for (const item of items) {
+    const parent = item.conversation_id === root ? null : (item.parent?.conversation_id ?? null)
+    children.set(parent, [...(children.get(parent) ?? []), item])
+  }
+  const open = (children.get(null) ?? []).map((member) => ({ member, depth: 0 })).toReversed()
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { member, depth } = next
+    yield lineOf(member, depth, member.conversation_id === current)
+    const below = (children.get(member.conversation_id) ?? []).toReversed()
+    open.push(...below.map((child) => ({ member: child, depth: depth + 1 })))
+  }
+}
+
+/** Deeper than this one is not shifted any further: the line must fit. */
+const MAX_SHIFT = 20
+
+function lineOf(member: Member, depth: number, isCurrent: boolean): string {
+  const shift = depth === 0 ? '' : `${'  '.repeat(Math.min(depth, MAX_SHIFT) - 1)}└ `
+  const from = member.parent === null ? '' : dim(`  from event ${member.parent.event_number}`)
+  const mark = isCurrent ? ' ←' : ''
+  if (member.is_deleted) return `${shift}${dim(`${member.conversation_id}  deleted`)}${from}`
+  const when = dim(localTime(member.updated_at))
+  return `${shift}${bold(member.conversation_id)}  ${when}  ${printable(member.title ?? '')}${from}${mark}`
+}
