@@ -52,6 +52,9 @@ async function printTranscript(
   options: Following,
   isBrief: boolean,
 ): Promise<void> {
-  const printer = createTranscriptPrinter((text) => process.stdout.write(text), { details: !isBrief })
+  const printer = createTranscriptPrinter((text) => process.stdout.write(text), {
+    details: !isBrief,
+    places: true,
+  })
   for await (const transcript of client.transcript(id, options)) printer.show(transcript)
 }

@@ -14,6 +14,8 @@ export interface PrinterOptions {
   isOwn?: (messageId: string) => boolean
   /** Show what tools return, and the diffs of what they change. */
   details?: boolean
+  /** Say where one can fork and delete: ids of messages, numbers of events. */
+  places?: boolean
   /** Which entries are shown. Default: all. */
   isShown?: (entry: Entry) => boolean
 }
@@ -68,7 +70,7 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
       return [
         {
           id,
-          text: `${bold('you')}  ${dim(`${entry.timestamp}  ${entry.messageId}`)}\n${printable(entry.content)}\n\n`,
+          text: `${head('you', entry.timestamp, entry.messageId, options)}${printable(entry.content)}\n\n`,
         },
       ]
     case 'mark': {
@@ -80,12 +82,16 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
   }
 }
 
+function head(who: string, when: string, place: string, { places = false }: PrinterOptions): string {
+  return `${bold(who)}  ${dim(places ? `${when}  ${place}` : when)}\n`
+}
+
 function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] {
   const items = run.items.flatMap((item) =>
     itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
   )
   return [
-    { id, text: `${bold('agent')}  ${dim(`${run.startedAt}  from event ${run.at}`)}\n` },
+    { id, text: head('agent', run.startedAt, `from event ${run.at}`, options) },
     ...items.filter((block) => block.text !== ''),
     ...reasonOf(run, id),
     ...endOf(run).map((text) => ({ id: `${id} end`, text })),
@@ -129,14 +135,14 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
 
 function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[] {
   const name = printable(tool.name ?? tool.toolType)
-  const head = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n`
+  const title = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n`
   const edits = tool.edits.map((edit, index) => ({
     id: `edit ${index}`,
     text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),
   }))
   // An edit says more than the tool's own words on it.
   const output = details && edits.length === 0 ? outputText(tool) : ''
-  return [{ id: 'head', text: head }, ...edits, { id: 'output', text: output, style: dim }]
+  return [{ id: 'head', text: title }, ...edits, { id: 'output', text: output, style: dim }]
 }
 
 function editLine(edit: FileEdit): string {

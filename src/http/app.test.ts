@@ -444,42 +444,4 @@ describe('the HTTP API', () => {
       expect(await metrics.text()).toMatch(/waymark_ledger_frames_total [1-9]/)
     }
   })
-
-  it('describes itself in OpenAPI 3.1', async () => {
-    const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
-      openapi: string
-      paths: Record<string, object>
-    }
-    expect(document.openapi).toBe('3.1.0')
-    const calls = Object.entries(document.paths).flatMap(([path, methods]) =>
-      Object.keys(methods).map((method) => `${method} ${path}`),
-    )
-    expect(calls).toEqual([
-      'get /health',
-      'get /ready',
-      'get /metrics',
-      'post /conversations',
-      'get /conversations',
-      'get /conversations/{id}',
-      'patch /conversations/{id}',
-      'delete /conversations/{id}',
-      'get /conversations/{id}/ledger/events',
-      'get /conversations/{id}/ledger/stream',
-      'get /conversations/{id}/messages',
-      'post /conversations/{id}/messages',
-      'get /conversations/{id}/queue',
-      'delete /conversations/{id}/queue/{run_id}',
-      'post /conversations/{id}/runs/{run_id}/cancel',
-      'post /conversations/{id}/stop',
-      'post /conversations/{id}/runs/{run_id}/approvals',
-      'get /conversations/{id}/session',
-      'post /conversations/{id}/approve',
-      'post /conversations/{id}/reset',
-      'post /conversations/{id}/restore',
-      'get /conversations/{id}/checkpoints',
-      'get /conversations/{id}/checkpoints/{checkpoint_id}',
-      'get /conversations/{id}/edits',
-      'get /conversations/{id}/diff',
-    ])
-  })
 })

@@ -28,7 +28,7 @@ describe('forks over HTTP', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
-  it('a fork of a fork of a fork, 200 deep, answers from what the root was told', {
+  it('[C5] a fork of a fork of a fork, 200 deep, answers from what the root was told', {
     timeout: 120_000,
   }, async () => {
     const root = (await server.client.createConversation()).id
@@ -61,7 +61,7 @@ describe('forks over HTTP', () => {
     expect((await server.client.branches(root)).items).toHaveLength(1)
   })
 
-  it('a fork in the middle of an answer shows what there was of it as incomplete, and the model knows it', async () => {
+  it('[C5] a fork in the middle of an answer shows what there was of it as incomplete, and the model knows it', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     const frames = await ask(server, id, '!say 30')

@@ -7,7 +7,7 @@ import { diffFiles, type FileDiff, type FileDifference, listDifferences } from '
 import { createGit, type Git } from './git.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
-import { openManifest, type ToolWritten } from './manifest.ts'
+import { type Manifest, openManifest, type ToolWritten } from './manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, prepareStore, readBranches } from './repository.ts'
@@ -129,6 +129,8 @@ const MANY_PACKS = 20
 /** What all working copies of a data folder share: one store of objects, and one thing at a time. */
 export interface SharedObjects {
   store: string
+  /** The project's own. */
+  manifest: Manifest
   objects: ObjectStore
   git: Git
   inTurn<T>(work: () => Promise<T>): Promise<T>
@@ -144,12 +146,12 @@ export function openSharedObjects(options: Pick<WorkspaceOptions, 'dataDir' | 'p
   manifest.lock('quickly')
   clearLeftovers(join(store, 'objects'))
   manifest.commit()
-  manifest.close()
   const objects = createObjectStore(join(store, 'objects'))
   const git = withRecent(createGit({ store, path: options.path }), objects)
   let turn: Promise<unknown> = Promise.resolve()
   return {
     store,
+    manifest,
     objects,
     git,
     inTurn(work) {
@@ -157,7 +159,10 @@ export function openSharedObjects(options: Pick<WorkspaceOptions, 'dataDir' | 'p
       turn = next.catch(() => {})
       return next
     },
-    close: () => git.close(),
+    close() {
+      git.close()
+      manifest.close()
+    },
   }
 }
 
@@ -173,7 +178,7 @@ export function openWorkspace(
   const dataDir = realpathSync(options.dataDir)
   const cookies = join(dataDir, 'tmp', 'cookies')
   const rescued = join(dataDir, 'rescued')
-  const manifest = openManifest(join(dataDir, 'manifest.db'), copy)
+  const manifest = copy === null ? shared.manifest : openManifest(join(dataDir, 'manifest.db'), copy)
   const own = ownFolder(realpathSync(options.root), dataDir)
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
   let isRebuilt = false
@@ -348,10 +353,13 @@ export function openWorkspace(
       locked(async () => {
         const now = await storeNow()
         objects.reload()
-        const known = [...roots, ...manifest.commitsSince(since)].filter((id) => objects.has(id))
+        const reached = new Set(roots)
+        const recent = manifest.commitsSince(since).filter((id) => !reached.has(id))
+        const known = [...reached, ...recent].filter((id) => objects.has(id))
         const collected = await collect({ git, store, checkpoints: known, others: [now.tree, now.record] })
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
-        manifest.setNote('checkpoints_removed', String(removed))
+        // What was kept only because it is recent may have to go the next time.
+        if (recent.length === 0) manifest.setNote('checkpoints_removed', String(removed))
         return collected
       }),
     discard: () => inTurn(async () => manifest.drop()),
@@ -366,7 +374,7 @@ export function openWorkspace(
     close: () =>
       inTurn(async () => {
         known.forget()
-        manifest.close()
+        if (copy !== null) manifest.close()
         if (!given) shared.close()
       }),
   }
