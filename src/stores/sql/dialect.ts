@@ -27,6 +27,8 @@ export interface Dialect {
   /** `column in (…)` as one statement with one parameter, however long the list. */
   isIn: (column: string, list: List) => RawBuilder<boolean>
   list: (values: readonly string[]) => List
+  /** A JSON list of lists of numbers, as rows with these columns. */
+  items: (json: string, columns: readonly string[]) => RawBuilder<unknown>
   /** Ends a select that must see no concurrent change of the rows it returns. SQLite's one writer needs nothing. */
   lockRows: RawBuilder<unknown>
   /** The database's own clock, in milliseconds: processes compare leases by it, whatever their machines say. */
@@ -47,6 +49,12 @@ export const sqlite: Dialect = {
   }),
   isIn: (column, list) => sql`${sql.ref(column)} in (select value from json_each(${list}))`,
   list: (values) => JSON.stringify(values) as unknown as List,
+  items: (json, columns) => {
+    const fields = columns.map(
+      (name, index) => sql`json_extract(value, ${sql.lit(`$[${index}]`)}) as ${sql.ref(name)}`,
+    )
+    return sql`(select ${sql.join(fields)} from json_each(${json}))`
+  },
   lockRows: sql``,
   nowMs: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
 }
@@ -63,6 +71,12 @@ export const postgres: Dialect = {
   }),
   isIn: (column, list) => sql`${sql.ref(column)} = any(${list}::text[])`,
   list: (values) => values as unknown as List,
+  items: (json, columns) => {
+    const fields = columns.map(
+      (name, index) => sql`cast(item ->> ${sql.lit(index)} as bigint) as ${sql.ref(name)}`,
+    )
+    return sql`(select ${sql.join(fields)} from jsonb_array_elements(cast(${json} as jsonb)) as item)`
+  },
   lockRows: sql`for update`,
   nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
 }

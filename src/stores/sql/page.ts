@@ -101,38 +101,47 @@ interface EventRow {
 function* readEvents(dialect: Dialect, parts: readonly LinePart[], maxBytes: number): Script<EventRow[]> {
   const [start] = parts
   if (!start) return []
-  const rows: EventRow[] = []
-  for (const { segment, from, to } of parts) {
-    const place = { segment, from, to, startSegment: start.segment, start: start.from, maxBytes }
-    const found = yield* eventsOf(dialect, place)
-    rows.push(...found)
-    if (found.length < to - from + 1) break
+  const size = { startSegment: start.segment, start: start.from, maxBytes }
+  if (parts.length === 1) {
+    return yield* eventsOf(dialect, { segment: start.segment, from: start.from, to: start.to, ...size })
   }
-  return rows
+  const places = JSON.stringify(parts.map(({ segment, from, to }) => [segment, from, to]))
+  return yield* eventsAlong(dialect, { places, ...size })
 }
 
-interface EventsPlace {
-  segment: number
-  from: number
-  to: number
+interface PageSize {
   startSegment: number
   start: number
   maxBytes: number
 }
 
-const eventsOf = prepared<EventsPlace, EventRow>(({ db }, value) =>
-  db
-    .selectFrom('events as e')
-    .select(['e.seq', 'e.frame', 'e.blob', 'e.digest'])
-    .where('e.segment', '=', value('segment'))
-    .where('e.seq', '>=', value('from'))
-    .where('e.seq', '<=', value('to'))
-    .where(
-      sql<boolean>`(e.seq = ${value('start')} or e.bytes_before < cast(${value('maxBytes')} as bigint) +
-        (select bytes_before from events where segment = ${value('startSegment')} and seq = ${value('start')}))`,
-    )
-    .orderBy('e.seq'),
+type Values<T> = <K extends keyof T & string>(name: K) => T[K]
+
+function isWithin(value: Values<PageSize>) {
+  return sql<boolean>`(e.seq = ${value('start')} or e.bytes_before < cast(${value('maxBytes')} as bigint) +
+    (select bytes_before from events where segment = ${value('startSegment')} and seq = ${value('start')}))`
+}
+
+const eventsOf = prepared<PageSize & { segment: number; from: number; to: number }, EventRow>(
+  ({ db }, value) =>
+    db
+      .selectFrom('events as e')
+      .select(['e.seq', 'e.frame', 'e.blob', 'e.digest'])
+      .where('e.segment', '=', value('segment'))
+      .where('e.seq', '>=', value('from'))
+      .where('e.seq', '<=', value('to'))
+      .where(isWithin(value))
+      .orderBy('e.seq'),
 )
+
+/** The same across many segments, in one statement: a line may be hundreds of forks deep. */
+const eventsAlong = prepared<PageSize & { places: string }, EventRow>(({ db, items }, value) => ({
+  compile: () =>
+    sql<EventRow>`select e.seq, e.frame, e.blob, e.digest
+      from ${items(value('places'), ['segment', 'lowest', 'highest'])} as p
+      join events e on e.segment = p.segment and e.seq >= p.lowest and e.seq <= p.highest
+      where ${isWithin(value)} order by e.seq`.compile(db),
+}))
 
 function cursorAt(line: readonly LinePart[], seq: number): Cursor {
   return { segmentId: partOf(line, seq).segmentId, seq }
