@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Fork } from '../protocol/api.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, dim, printable } from './output.ts'
+import { bold, dim, endProgress, printable, showProgress } from './output.ts'
 import { printReport, undoHint } from './restore.ts'
 
 interface ForkFlags extends Record<string, unknown> {
@@ -43,12 +43,15 @@ Examples:
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
       const { at, before, title, files } = flags
-      const { restored, ...fork } = await client.fork(id, {
-        ...(at === undefined ? {} : { event_number: at }),
-        ...(before === undefined ? {} : { message_id: before }),
-        ...(title === undefined ? {} : { title }),
-        files,
-      })
+      if (files !== 'keep') showProgress(files === 'copy' ? 'copying the files …' : 'restoring the files …')
+      const { restored, ...fork } = await client
+        .fork(id, {
+          ...(at === undefined ? {} : { event_number: at }),
+          ...(before === undefined ? {} : { message_id: before }),
+          ...(title === undefined ? {} : { title }),
+          files,
+        })
+        .finally(endProgress)
       if (flags.json) return console.log(JSON.stringify({ ...fork, restored }, null, 2))
       const place = `${id} at event ${fork.parent?.event_number}`
       console.log(`${bold(fork.id)}  ${printable(fork.title ?? '')}\n${dim(`forked from ${place}`)}`)

@@ -139,6 +139,13 @@ export const labels = {
 } as const
 
 export function workspaceNotHere(named: string | null, here: string): WaymarkError {
+  if (named?.startsWith(`${here}.conv_`)) {
+    const copy = named.slice(here.length + 1)
+    return new WaymarkError(
+      'workspace_not_here',
+      `The working copy of this conversation, workspaces/${copy} in the data folder, is not there any more. Fork the conversation to go on.`,
+    )
+  }
   return new WaymarkError(
     'workspace_not_here',
     `The files of this conversation are in the workspace ${named}, and this server has ${here}. ` +

@@ -39,7 +39,8 @@ const aliases: readonly Alias[] = [
 
 export function addAliases(app: OpenAPIHono<AppEnv>): void {
   for (const one of aliases) {
-    app.on(one.method, one.alias, async (c) => {
+    const paths = one.alias.startsWith('/api/') ? [one.alias] : [one.alias, `/api/v1${one.alias}`]
+    app.on(one.method, paths, async (c) => {
       const { id, init } = one.idIn
         ? await fromBody(c, one)
         : { id: c.req.param('id') ?? '', init: c.req.raw }

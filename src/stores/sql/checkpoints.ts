@@ -5,6 +5,7 @@ import { MAIN } from '../../core/work-sessions.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead, lineOf } from './line.ts'
+import { isRebuilding } from './rebuilding.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -281,10 +282,9 @@ export function* conversationsWithWork(
 }
 
 /** Null while a rebuild is under way: then it is not known. What no line reaches is gone from here with its events. */
-export function* reachableCheckpoints({ db }: Dialect, _all: null): Script<string[] | null> {
-  const behind = yield* first(db.selectFrom('unprojected').select('segment').limit(1))
-  if (behind) return null
-  const rows = yield* all(db.selectFrom('checkpoints').select('checkpoint_id').distinct())
+export function* reachableCheckpoints(dialect: Dialect, _all: null): Script<string[] | null> {
+  if (yield* isRebuilding(dialect)) return null
+  const rows = yield* all(dialect.db.selectFrom('checkpoints').select('checkpoint_id').distinct())
   return rows.map((row) => row.checkpoint_id)
 }
 

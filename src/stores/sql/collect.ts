@@ -3,6 +3,7 @@ import type { Removed, Swept, Unreachable } from '../../core/collection.ts'
 import { projectionTables } from '../../core/projection.ts'
 import type { Dialect } from './dialect.ts'
 import { runIdOf } from './place.ts'
+import { isRebuilding } from './rebuilding.ts'
 import { ABANDONED } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -161,11 +162,6 @@ function* removeStates({ db }: Dialect, threadId: string): Script<number> {
   yield* all(db.deleteFrom('agent_values').where('thread_id', '=', threadId))
   const states = yield* all(db.deleteFrom('agent_states').where('thread_id', '=', threadId).returning('id'))
   return states.length
-}
-
-/** While a rebuild is under way it is not known what names a state, a checkpoint or a blob. */
-function* isRebuilding({ db }: Dialect): Script<boolean> {
-  return (yield* first(db.selectFrom('unprojected').select('segment').limit(1))) !== undefined
 }
 
 function* count({ db }: Dialect, name: string, more: number): Script<void> {

@@ -13,6 +13,7 @@ import { findHead, type HeadOfLine, lineOf } from './line.ts'
 import { type FoundMessage, messageOn, noMessage, placeOf } from './place.ts'
 import { abandonAll } from './queue.ts'
 import { readConversation } from './read-conversations.ts'
+import { isRebuilding } from './rebuilding.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
@@ -77,8 +78,14 @@ const notDeletable = {
   why: 'Only messages of people can be deleted, with all that came after them. Delete the message that this one answers.',
 } as const satisfies Refusal
 
+const rebuilding = {
+  refused: 'storage_failed',
+  why: 'The read models are being made again, and it is not known yet what must be kept. Try again in a moment.',
+} as const satisfies Refusal
+
 export function* cut(dialect: Dialect, command: CutCommand & { now: number }): Script<Refusable<Cut>> {
   const { tenant, conversationId, by, now } = command
+  if (yield* isRebuilding(dialect)) return rebuilding
   const place = yield* placeOf(dialect, command, 'change')
   if ('refused' in place) return place
   const { head, line, after } = place
@@ -167,21 +174,16 @@ export function* deletable(
   )
   const [left] = rows
   if (left) return { earlier: cutOf(left) }
-  return (yield* isWaiting(dialect, query)) ?? noMessage
-}
-
-function* isWaiting(
-  { db }: Dialect,
-  { id, messageId }: { id: string; messageId: string },
-): Script<Refusal | null> {
   const queued = yield* first(
-    db
+    dialect.db
       .selectFrom('queue')
-      .select('run_id')
-      .where('conversation_id', '=', id)
-      .where('message_id', '=', messageId),
+      .select(['run_id', 'state'])
+      .where('conversation_id', '=', query.id)
+      .where('message_id', '=', query.messageId),
   )
-  if (!queued) return null
+  if (!queued) return noMessage
+  // It is being worked on, and about to be on the line.
+  if (queued.state === 'active') return { earlier: null }
   return { ...noMessage, why: `The message waits in the queue: take ${queued.run_id} out of it.` }
 }
 
@@ -199,6 +201,7 @@ export function* undoCut(
   command: UndoCutCommand & { now: number },
 ): Script<Refusable<UndoneCut>> {
   const { tenant, conversationId, messageId, by, now } = command
+  if (yield* isRebuilding(dialect)) return rebuilding
   const head = yield* findHead(dialect, tenant, conversationId, 'change')
   if (!head) return noConversation
   const current = yield* lineOf(dialect, head.head_segment, head.seq)

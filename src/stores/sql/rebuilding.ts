@@ -1,0 +1,7 @@
+import type { Dialect } from './dialect.ts'
+import { first, type Script } from './script.ts'
+
+/** Whether projections are behind: then it is not known what names a state, a checkpoint or a blob, and what must be kept. */
+export function* isRebuilding({ db }: Dialect): Script<boolean> {
+  return (yield* first(db.selectFrom('unprojected').select('segment').limit(1))) !== undefined
+}
