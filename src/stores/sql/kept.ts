@@ -57,7 +57,7 @@ export function* keptWork(
   line: readonly LinePart[],
 ): Script<FrameDraft[]> {
   const rows = yield* workRows(dialect, asked)
-  if ('refused' in rows || rows.tips.length === 0) return []
+  if ('refused' in rows) return []
   const before = workStateOf(rows)
   const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)
   const frames: FrameDraft[] = []
