@@ -262,7 +262,7 @@ class Simulation {
   /** As if the retention time of all that was left up to one of those times were over. */
   async collect(upTo: number): Promise<void> {
     const time = this.times[upTo % (this.times.length + 1)] ?? Date.now()
-    await this.store.collect(time)
+    await this.store.collect(time, this.tenant)
     const all = this.conversations.slice()
     for (const conversation of all) {
       conversation.left = conversation.left.filter((one) => one.at > time)
@@ -463,6 +463,29 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
         { numRuns: rounds(20, 400) },
       )
       expect((await verifyLedger(createUpkeep(store))).flaws).toEqual([])
+    })
+
+    it('[D3] the same when many do it at once, and collect at once', { timeout: 1_200_000 }, async () => {
+      const histories = fc.array(fc.array(command, { minLength: 5, maxLength: 25 }), {
+        minLength: 4,
+        maxLength: 4,
+      })
+      const property = fc.asyncProperty(histories, async (all) => {
+        const work = all.map(async (commands) => {
+          const simulation = new Simulation(store)
+          await simulation.begin()
+          for (const step of commands) await simulation.play(step)
+          await simulation.check()
+          for (const follower of simulation.followers) await checkFollower(simulation, follower)
+        })
+        const outcomes = await Promise.allSettled(work)
+        for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+      })
+      await fc.assert(property, { numRuns: rounds(4, 100) })
+      expect((await verifyLedger(createUpkeep(store))).flaws).toEqual([])
+      await store.collect()
+      const keys = await Array.fromAsync(store.blobs.keys())
+      expect(await store.collection.unreferenced(keys)).toEqual([])
     })
 
     it('a rebuild brings the projections back as they were', async () => {

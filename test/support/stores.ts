@@ -32,7 +32,7 @@ export interface TestStore {
   blobs: BlobStore
   collection: CollectionStore
   /** Collects what no line reaches, as if the retention time of all that was deleted by then were over. */
-  collect(deletedBefore?: number): Promise<void>
+  collect(deletedBefore?: number, tenant?: string): Promise<void>
   folder: string
   /** Another process's view of the same store, as far as one process can play it: connections of its own. */
   openAgain(): Promise<Ledger>
@@ -79,12 +79,16 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
     blobs,
     folder,
     collection,
-    async collect(deletedBefore = Date.now() + 1) {
+    async collect(deletedBefore = Date.now() + 1, tenant) {
       const log = { error: () => {}, info: () => {} }
       const clock = { now: () => deletedBefore }
       const dropFiles = () => Promise.resolve(0)
       const parts = { store: collection, blobs, clock, dropFiles, log }
-      await createCollector({ ...parts, retentionMs: 0, graceMs: -1000 }).collect({ by: 'a test' })
+      // With a tenant others may be at work: what they put is not referred to yet.
+      const isAlone = tenant === undefined
+      const times = { retentionMs: isAlone ? 0 : deletedBefore, graceMs: isAlone ? -1000 : 60_000 }
+      const now = tenant === undefined ? {} : { now: { tenant } }
+      await createCollector({ ...parts, ...times }).collect({ by: 'a test', ...now })
     },
     openAgain: async () => onEngine(await open(folder)).ledger,
     openQueueAgain: async () => onEngine(await open(folder)),
