@@ -31,6 +31,7 @@ export interface Config {
   exclude: string[]
   maxFileBytes: number
   watch: boolean
+  store: boolean
   retentionHours: number
   gcMinutes: number
   maxModelCalls: number
@@ -87,6 +88,7 @@ export function readConfig(
     exclude: given.exclude ?? [],
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
     watch: given.watch ?? true,
+    store: given.store ?? true,
     retentionHours: given.retentionHours ?? 24,
     gcMinutes: given.gcMinutes ?? 60,
     maxModelCalls: given.maxModelCalls ?? 50,

@@ -8,6 +8,7 @@ import { systemClock, timestamp } from './core/clock.ts'
 import { type CollectionStore, HOUR_MS } from './core/collection.ts'
 import type { Ledger } from './core/ledger.ts'
 import type { Queue } from './core/queue.ts'
+import type { Responses } from './core/responses.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
@@ -30,6 +31,7 @@ import type { Engine } from './stores/engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
 import { createLedger } from './stores/ledger.ts'
 import { createQueue } from './stores/queue.ts'
+import { createResponses } from './stores/responses.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
@@ -153,6 +155,7 @@ export interface Store {
   tokens: TokenStore
   upkeep: Upkeep
   work: WorkStore
+  responses: Responses
   collection: CollectionStore
   blobs: BlobStore
   close(): Promise<void>
@@ -200,6 +203,7 @@ export async function openStore(
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),
     work: createWorkStore({ engine, clock: systemClock, writes }),
+    responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,
     close: () => ledger.close(),

@@ -113,6 +113,14 @@ export const settings = {
     schema: z.string().min(1),
     inFile: 'never',
   },
+  store: {
+    flag: '--store <yes-or-no>',
+    variable: 'WAYMARK_STORE',
+    about:
+      'Whether the provider keeps responses, so that only what is new is sent. Servers that keep none need no. Default: yes.',
+    must: 'be yes or no',
+    schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
+  },
   workspaceId: {
     flag: '--workspace-id <name>',
     variable: 'WAYMARK_WORKSPACE_ID',

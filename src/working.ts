@@ -10,6 +10,7 @@ import { runCommandTool } from './agent/tools/run-command.ts'
 import type { Tool } from './agent/tools/tool.ts'
 import { walkTools } from './agent/tools/walk.ts'
 import { type Config, ConfigError } from './config.ts'
+import { systemClock } from './core/clock.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
@@ -51,7 +52,12 @@ export async function startWorking(
   const agent = createAgent({
     ledger,
     states,
+    responses: store.responses,
     provider: createProvider({ baseUrl: demo?.url ?? config.baseUrl, apiKey: config.apiKey }),
+    // The demo model has another port each time, and is the same.
+    providerUrl: demo ? null : config.baseUrl,
+    isKept: config.store,
+    clock: systemClock,
     model,
     tools: toolsIn,
     mcp,

@@ -1,5 +1,5 @@
 import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint'
-import type { ResponseInputItem } from 'openai/resources/responses/responses'
+import type { Chain, Entry, ModelItem, Surroundings } from '../core/context.ts'
 import type { Usage } from '../protocol/frames.ts'
 import type { FunctionCall, ModelResult } from './provider/stream-frames.ts'
 import type { StateSaver } from './state-saver.ts'
@@ -12,7 +12,11 @@ import type { StateSaver } from './state-saver.ts'
  */
 export interface GraphState {
   /** Everything the model is told, oldest first. Kept as what each step added, so that a long history costs no more. */
-  items: ResponseInputItem[]
+  items: Entry[]
+  /** What goes with this run's question. */
+  surroundings: Surroundings
+  /** What the provider remembers of it; null when nothing. */
+  chain: Chain | null
   /** Calls of the last response that have no outcome yet. */
   pending: FunctionCall[]
   /** Of this run. */
@@ -24,13 +28,27 @@ export interface GraphState {
 
 /** Each ends by itself when the run is stopped, so that nothing is still at work when the graph has ended. */
 export interface GraphSteps {
-  /** What is new for the model in this run. */
-  assemble(): Promise<ResponseInputItem[]>
-  callModel(items: ResponseInputItem[]): Promise<ModelResult>
-  runTools(
-    pending: readonly FunctionCall[],
-    items: readonly ResponseInputItem[],
-  ): Promise<ResponseInputItem[]>
+  /** What is new for the model in this run; `reset` when it is to be told something else than what was said. */
+  assemble(state: GraphState): Promise<Assembled>
+  callModel(state: GraphState): Promise<ModelStep>
+  runTools(state: GraphState): Promise<Entry[]>
+}
+
+export interface Assembled {
+  items: Entry[] | Reset
+  surroundings: Surroundings
+  chain: Chain | null
+}
+
+export interface ModelStep {
+  result: ModelResult
+  output: Entry[]
+  chain: Chain | null
+}
+
+/** Entries that stand in the place of all before them. */
+export interface Reset {
+  reset: Entry[]
 }
 
 export interface GraphOptions {
@@ -42,6 +60,8 @@ export interface GraphOptions {
 
 /** A full copy of the items is stored once in so many steps that add to them; the others store what they added. */
 const SNAPSHOT_EVERY = 40
+
+export const nothingAround: Surroundings = { files: [], skipped: [], chunks: [] }
 
 /** Runs the graph to its end, from the thread's last state if it has one. */
 export async function runGraph(options: GraphOptions): Promise<GraphState & { stateId: string }> {
@@ -62,15 +82,31 @@ export async function runGraph(options: GraphOptions): Promise<GraphState & { st
   return { ...(end as unknown as GraphState), stateId: saver.lastId }
 }
 
+/** What the graph remembers where a saver's thread begins. */
+export async function readGraph(
+  saver: StateSaver,
+  threadId: string,
+): Promise<Pick<GraphState, 'items' | 'chain'>> {
+  const graph = await compile(NO_STEPS, saver, 1)
+  const { values } = await graph.getState({ configurable: { thread_id: threadId } })
+  const { items = [], chain = null } = values as Partial<GraphState>
+  return { items, chain }
+}
+
+const NO_STEPS = {} as GraphSteps
+
 /** Loaded when it is first needed: it takes half a second. */
 async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCalls: number) {
   const { StateGraph, StateSchema, DeltaValue, START, END } = await import('@langchain/langgraph')
   const z = await import('zod')
   const schema = new StateSchema({
-    items: new DeltaValue(z.custom<ResponseInputItem[]>().default([]), {
-      reducer: (items: ResponseInputItem[], added: ResponseInputItem[][]) => items.concat(...added),
+    items: new DeltaValue(z.custom<Entry[]>().default([]), {
+      inputSchema: z.custom<Entry[] | Reset>(),
+      reducer: (items: Entry[], added: (Entry[] | Reset)[]) => added.reduce(addEntries, items),
       snapshotFrequency: SNAPSHOT_EVERY,
     }),
+    surroundings: z.custom<Surroundings>(),
+    chain: z.custom<Chain | null>(),
     pending: z.custom<FunctionCall[]>(),
     modelCalls: z.number(),
     usage: z.custom<Usage>(),
@@ -78,11 +114,12 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
     reason: z.custom<string | null>(),
   })
   return new StateGraph(schema)
-    .addNode('assemble', async () => ({ items: await steps.assemble() }))
+    .addNode('assemble', async (state) => ({ ...(await steps.assemble(state as GraphState)) }))
     .addNode('model', async (state) => {
-      const result = await steps.callModel(state.items)
+      const { result, output, chain } = await steps.callModel(state as GraphState)
       return {
-        items: result.output as ResponseInputItem[],
+        items: output,
+        chain,
         pending: result.calls,
         modelCalls: state.modelCalls + 1,
         usage: addUsage(state.usage, result.usage),
@@ -91,7 +128,7 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
       }
     })
     .addNode('tools', async (state) => {
-      const outcomes = await steps.runTools(state.pending, state.items)
+      const outcomes = await steps.runTools(state as GraphState)
       const isLimit = state.modelCalls >= maxModelCalls
       return {
         items: outcomes,
@@ -109,6 +146,16 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
       END,
     ])
     .compile({ checkpointer: saver })
+}
+
+function addEntries(before: Entry[], added: Entry[] | Reset): Entry[] {
+  return Array.isArray(added) ? before.concat(added.map(asEntry)) : added.reset
+}
+
+/** What was remembered before entries had turns. */
+function asEntry(entry: Entry | ModelItem): Entry {
+  if ('item' in entry && 'tokens' in entry) return entry
+  return { item: entry, turn: 'unknown', tokens: Math.ceil(JSON.stringify(entry).length / 4) }
 }
 
 /** A thread that only inherits has not begun. */

@@ -3,6 +3,7 @@ import type OpenAI from 'openai'
 import type { ResponseCreateParamsStreaming, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
 import { REDACTED } from '../../core/redact.ts'
+import type { ResponseEnd } from '../../core/responses.ts'
 import { closeCalls, closeItems, type RunRecord } from '../../core/run-record.ts'
 import type { RunWriter } from '../../core/run-writer.ts'
 import { newId } from '../../protocol/ids.ts'
@@ -23,7 +24,17 @@ export interface ModelCall {
   writer: RunWriter
   record: RunRecord
   signal: AbortSignal
+  /** Told of each round trip; names it. Default: nobody is. */
+  recorder?: RoundTrips
 }
+
+export interface RoundTrips {
+  begin(): Promise<string>
+  end(id: string, end: ResponseEnd): Promise<void>
+}
+
+/** The code of a failure: the provider does not know the response that the request goes on from, or no longer does. */
+export const UNKNOWN_PREVIOUS = 'previous_response_not_found'
 
 /** A model behind the Responses API. */
 export interface Provider {
@@ -40,12 +51,13 @@ export function createProvider(options: ProviderOptions): Provider {
   let client: Promise<OpenAI> | null = null
 
   return {
-    async respond({ request, writer, record, signal }) {
+    async respond(call) {
+      const { writer, record, signal } = call
       for (let attempt = 1; ; attempt++) {
         signal.throwIfAborted()
         try {
           client ??= openClient(options)
-          return await stream(await client, { request, writer, record, signal })
+          return await roundTrip(await client, call, options.apiKey)
         } catch (error) {
           signal.throwIfAborted()
           const failure = asModelFailure(error, options.apiKey)
@@ -64,11 +76,46 @@ export function createProvider(options: ProviderOptions): Provider {
   }
 }
 
-async function stream(client: OpenAI, call: ModelCall): Promise<ModelResult> {
+/** One request with its answer, on record before it is sent. */
+async function roundTrip(client: OpenAI, call: ModelCall, apiKey: string | null): Promise<ModelResult> {
+  const { recorder, signal, writer } = call
+  const id = (await recorder?.begin()) ?? newId('resp')
+  try {
+    const result = await stream(client, call, id)
+    // Its record stands behind its frames.
+    await writer.flush()
+    await recorder?.end(id, endOf(result))
+    return result
+  } catch (error) {
+    await recorder?.end(id, failedEnd(error, signal, apiKey))
+    throw error
+  }
+}
+
+function endOf({ status, providerIds, payload, usage }: ModelResult): ResponseEnd {
+  return {
+    status,
+    providerId: providerIds.at(-1) ?? null,
+    response: payload === null ? null : JSON.stringify(payload),
+    usage: { input_tokens: usage.input, output_tokens: usage.output, total_tokens: usage.total },
+    error: null,
+  }
+}
+
+function failedEnd(error: unknown, signal: AbortSignal, apiKey: string | null): ResponseEnd {
+  const nothing = { providerId: null, response: null, usage: null }
+  if (signal.aborted) return { ...nothing, status: 'cancelled', error: null }
+  const failure = asModelFailure(error, apiKey)
+  const { code, message } = failure ?? { code: 'internal', message: 'The server failed.' }
+  return { ...nothing, status: 'failed', error: { code, message } }
+}
+
+async function stream(client: OpenAI, call: ModelCall, responseId: string): Promise<ModelResult> {
   const { request, writer, record, signal } = call
+  const ids = [responseId]
   const mapper = createFrameMapper({
     emit: (frame) => writer.write(frame),
-    newResponseId: () => newId('resp'),
+    newResponseId: () => ids.pop() ?? newId('resp'),
     hasCall: (callId) => record.call(callId) !== undefined,
   })
   const stoppable = client.withOptions({ fetch: fetchUntil(signal) })
@@ -117,6 +164,7 @@ interface ApiError extends Error {
   status?: number | undefined
   code?: string | null | undefined
   headers?: Headers | undefined
+  param?: string | null | undefined
   error?: { message?: string } | undefined
 }
 
@@ -145,7 +193,11 @@ function modelFailureOf(error: unknown): ModelFailure | null {
       cause: error,
     })
   }
-  return new ModelFailure(code ?? `http_${status}`, `The model answered ${status}: ${said(error)}`, {
+  const isUnknownPrevious =
+    (status === 400 || status === 404) &&
+    (code === UNKNOWN_PREVIOUS || error.param === 'previous_response_id')
+  const name = isUnknownPrevious ? UNKNOWN_PREVIOUS : (code ?? `http_${status}`)
+  return new ModelFailure(name, `The model answered ${status}: ${said(error)}`, {
     isRetryable: PASSING_STATUSES.has(status) && !LASTING_CODES.has(code ?? ''),
     cause: error,
   })

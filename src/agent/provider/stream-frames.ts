@@ -22,6 +22,8 @@ export interface ModelResult {
   reason: string | null
   usage: { input: number; output: number; total: number; cached: number; reasoning: number }
   providerIds: string[]
+  /** The provider's own account of the last response. */
+  payload: object | null
 }
 
 /** Calls that whoever asked the model has to answer. */
@@ -77,6 +79,7 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
       reason: null,
       usage: { input: 0, output: 0, total: 0, cached: 0, reasoning: 0 },
       providerIds: [],
+      payload: null,
     },
     failure: null,
     answered: new Set(),
@@ -375,6 +378,7 @@ function endResponse(
     endItem(mapping, index, { ...ended, status }, undefined)
   }
   mapping.isEnded = true
+  mapping.result.payload = response
   const { usage } = response
   if (!usage) return
   const total = mapping.result.usage

@@ -115,6 +115,9 @@ export function* collectSegment(
     )
     if (table === 'messages' || table === 'checkpoints') removed[table] = rows.length
   }
+  for (const table of ['responses', 'response_ends'] as const) {
+    yield* all(db.deleteFrom(table).where('segment', '=', segment).where('seq', '>=', from))
+  }
   Object.assign(removed, yield* removeRuns(dialect, events))
   yield* all(db.deleteFrom('events').where('segment', '=', segment).where('seq', '>=', from))
   if (removed.checkpoints > 0) yield* count(dialect, CHECKPOINTS_REMOVED, removed.checkpoints)
@@ -223,6 +226,18 @@ export function* unreferencedBlobs(dialect: Dialect, keys: readonly string[]): S
       .distinct()
       .where(isIn('t.output_ref', list(keys))),
   )
-  const referenced = new Set([...frames, ...outputs].map((row) => row.key))
+  const asked = yield* all(
+    db
+      .selectFrom('responses as r')
+      .select('r.request_blob as key')
+      .where(isIn('r.request_blob', list(keys))),
+  )
+  const answered = yield* all(
+    db
+      .selectFrom('response_ends as r')
+      .select('r.response_blob as key')
+      .where(isIn('r.response_blob', list(keys))),
+  )
+  const referenced = new Set([...frames, ...outputs, ...asked, ...answered].map((row) => row.key))
   return keys.filter((key) => !referenced.has(key))
 }

@@ -4,6 +4,7 @@ import { ledgerTables } from './migrations/0001-ledger.ts'
 import { runTables } from './migrations/0002-runs.ts'
 import { workspaceTables } from './migrations/0003-workspace.ts'
 import { lineTables } from './migrations/0004-lines.ts'
+import { contextTables } from './migrations/0005-context.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
 const migrations: Record<string, readonly string[]> = {
@@ -11,6 +12,7 @@ const migrations: Record<string, readonly string[]> = {
   '0002-runs': runTables,
   '0003-workspace': workspaceTables,
   '0004-lines': lineTables,
+  '0005-context': contextTables,
 }
 
 const words = {

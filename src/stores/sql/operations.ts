@@ -43,6 +43,7 @@ import {
   wishes,
 } from './queue.ts'
 import { listConversations, readConversation } from './read-conversations.ts'
+import { beginResponse, endResponse, listResponses, readResponse } from './responses.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
@@ -76,6 +77,8 @@ export const reads = {
   listAgentStates,
   runPast,
   findToolOutput,
+  listResponses,
+  readResponse,
   workRows,
   workspaceOf,
   knownAmong,
@@ -120,6 +123,8 @@ export const writes = {
   putAgentState,
   putAgentWrites,
   deleteAgentThread,
+  beginResponse,
+  endResponse,
   beginChange,
   noteChange,
   finishChange,
@@ -153,6 +158,8 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'putAgentState',
   'putAgentWrites',
   'deleteAgentThread',
+  'beginResponse',
+  'endResponse',
   'beginChange',
   'noteChange',
   'abandonChange',

@@ -149,6 +149,31 @@ export interface Schema {
     left_at: string
     is_expired: number
   }
+  /** What the model was asked; stored before it is sent. */
+  responses: {
+    id: string
+    conversation_id: string
+    /** Its place on the line: behind this event. */
+    segment: number
+    seq: number
+    run_id: string
+    created_at: string
+    /** JSON. */
+    details: string
+    /** Empty when it is in the blob. */
+    request: string
+    request_blob: string | null
+  }
+  /** And what came of it. */
+  response_ends: {
+    id: string
+    segment: number
+    seq: number
+    ended_at: string
+    details: string
+    response: string
+    response_blob: string | null
+  }
   /** Who deleted what, and when: names and numbers, never what was said. */
   audit: {
     no: Generated<number>

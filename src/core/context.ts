@@ -1,0 +1,248 @@
+import type { ChainStep, ContextPart, PartOrigin } from './responses.ts'
+
+/**
+ * What the model is told, and how much of it a request has to say again. Pure: from what is remembered to the request's
+ * input, with the origin of each part of it.
+ */
+
+/** An item of a request's input, as the provider takes it. */
+export type ModelItem = object
+
+/** Something that was said or done, in the order in which the model is told of it. */
+export interface Entry {
+  item: ModelItem
+  /** The message of the turn that it belongs to; null for what stands before all turns. */
+  turn: string | null
+  tokens: number
+}
+
+/** A file whose whole text goes to the model (C3). */
+export interface ActiveFile {
+  path: string
+  /** Null when it has been deleted. */
+  text: string | null
+  sha256: string | null
+  bytes: number
+  why: string
+  tokens: number
+}
+
+export interface SkippedFile {
+  path: string
+  bytes: number
+  reason: string
+}
+
+export interface FoundChunk {
+  id: string
+  path: string
+  startLine: number
+  endLine: number
+  text: string
+  score: number
+  tokens: number
+}
+
+/** What goes with a question besides what was said. */
+export interface Surroundings {
+  files: ActiveFile[]
+  skipped: SkippedFile[]
+  chunks: FoundChunk[]
+}
+
+/** The provider's memory of what it was sent: requests can go on from it (C2). */
+export interface Chain {
+  /** The provider's id of the last response. */
+  responseId: string
+  /** When that was, in milliseconds. */
+  at: number
+  model: string
+  provider: string | null
+  /** How many entries it has seen. */
+  entries: number
+  /** Path → SHA-256 of what was sent of each file; null for one that was told to be deleted. */
+  files: Record<string, string | null>
+  chunks: string[]
+}
+
+export interface Situation {
+  entries: readonly Entry[]
+  /** The message that is being answered. */
+  turn: string
+  surroundings: Surroundings
+  chain: Chain | null
+  now: number
+  model: string
+  provider: string | null
+  /** Whether the provider keeps responses. */
+  isKept: boolean
+  /** Why the chain can not be gone on from, when that is known already. */
+  broken?: Extract<ChainStep, 'refused' | 'memory'>
+}
+
+export interface PlannedRequest {
+  input: ModelItem[]
+  previousResponseId: string | null
+  step: ChainStep
+  parts: ContextPart[]
+  /** What the provider will have seen when it has answered, but for its answer. */
+  seen: Pick<Chain, 'entries' | 'files' | 'chunks'>
+}
+
+export const CHAIN_MS = 30 * 24 * 60 * 60 * 1000
+
+export function planRequest(situation: Situation): PlannedRequest {
+  const { entries, turn, surroundings, chain } = situation
+  const step = stepOf(situation)
+  const before = step === 'follow_up' && chain ? chain : { entries: 0, files: {}, chunks: [] }
+  const asked = entries.findLastIndex((entry) => entry.turn === turn && isQuestion(entry.item))
+  const question = asked < 0 ? entries.length : asked
+  const around = aroundParts(surroundings, before)
+  const input: ModelItem[] = []
+  const parts: ContextPart[] = []
+  for (const [index, { item, turn: of, tokens }] of entries.entries()) {
+    if (index === question) addAround()
+    const sent = index >= before.entries
+    if (sent) input.push(item)
+    const why = sent
+      ? step === 'follow_up'
+        ? 'new since the last response'
+        : 'told from the beginning'
+      : 'the provider has it'
+    parts.push({ origin: originOf(item, of), tokens, sent, why })
+  }
+  if (question === entries.length) addAround()
+
+  function addAround(): void {
+    // The question has been asked already: what goes with it has gone with it.
+    const isOver = before.entries > question
+    for (const { item, part } of around) {
+      const sent = part.sent && !isOver
+      if (sent && item) input.push(item)
+      parts.push(isOver && part.sent ? { ...part, sent: false, why: 'the provider has it' } : part)
+    }
+  }
+
+  return {
+    input,
+    previousResponseId: step === 'follow_up' ? (chain?.responseId ?? null) : null,
+    step,
+    parts,
+    seen: {
+      entries: entries.length,
+      files: {
+        ...before.files,
+        ...Object.fromEntries(surroundings.files.map((file) => [file.path, file.sha256])),
+      },
+      chunks: [...new Set([...before.chunks, ...surroundings.chunks.map((chunk) => chunk.id)])],
+    },
+  }
+}
+
+function stepOf({ chain, now, model, provider, isKept, entries, broken }: Situation): ChainStep {
+  if (!isKept) return 'not_kept'
+  if (broken) return broken
+  if (!chain) return 'first'
+  if (chain.model !== model || chain.provider !== provider) return 'changed'
+  if (now - chain.at >= CHAIN_MS) return 'expired'
+  // What it has seen is more than there is: a memory was cut behind its back.
+  return chain.entries > entries.length ? 'memory' : 'follow_up'
+}
+
+interface AroundPart {
+  item: ModelItem | null
+  part: ContextPart
+}
+
+function aroundParts(
+  { files, skipped, chunks }: Surroundings,
+  before: Pick<Chain, 'files' | 'chunks'>,
+): AroundPart[] {
+  return [
+    ...files.map((file) => filePart(file, before)),
+    ...skipped.map(({ path, bytes, reason }) => ({
+      item: null,
+      part: {
+        origin: { type: 'file' as const, path, sha256: null, bytes },
+        tokens: 0,
+        sent: false,
+        why: reason,
+      },
+    })),
+    ...chunks.map((chunk) => chunkPart(chunk, before)),
+  ]
+}
+
+function filePart(file: ActiveFile, before: Pick<Chain, 'files'>): AroundPart {
+  const { path, sha256, bytes, tokens } = file
+  const origin = { type: 'file' as const, path, sha256, bytes }
+  const isKnown = Object.hasOwn(before.files, path)
+  if (isKnown && before.files[path] === sha256) {
+    return { item: null, part: { origin, tokens, sent: false, why: 'unchanged since it was sent' } }
+  }
+  // Of a file that the model was never shown, it need not be told that it has gone.
+  if (file.text === null && !isKnown && file.why !== 'deleted') {
+    return { item: null, part: { origin, tokens, sent: false, why: 'it is not there' } }
+  }
+  const why = isKnown
+    ? file.text === null
+      ? 'deleted since it was sent'
+      : 'changed since it was sent'
+    : file.why
+  return { item: fileItem(file), part: { origin, tokens, sent: true, why } }
+}
+
+export function fileItem({ path, text }: Pick<ActiveFile, 'path' | 'text'>): ModelItem {
+  return text === null
+    ? { role: 'user', content: `<deleted_file path=${JSON.stringify(path)}/>` }
+    : { role: 'user', content: `<active_file path=${JSON.stringify(path)}>\n${text}\n</active_file>` }
+}
+
+function chunkPart(chunk: FoundChunk, before: Pick<Chain, 'chunks'>): AroundPart {
+  const { id, path, startLine, endLine, score, tokens } = chunk
+  const origin = {
+    type: 'chunk' as const,
+    chunk_id: id,
+    path,
+    start_line: startLine,
+    end_line: endLine,
+    score,
+  }
+  if (before.chunks.includes(id)) {
+    return { item: null, part: { origin, tokens, sent: false, why: 'sent before on this chain' } }
+  }
+  return { item: chunkItem(chunk), part: { origin, tokens, sent: true, why: 'found for the question' } }
+}
+
+export function chunkItem({
+  path,
+  startLine,
+  endLine,
+  text,
+}: Omit<FoundChunk, 'id' | 'score' | 'tokens'>): ModelItem {
+  const lines = `${startLine}-${endLine}`
+  return {
+    role: 'user',
+    content: `<snippet path=${JSON.stringify(path)} lines="${lines}">\n${text}\n</snippet>`,
+  }
+}
+
+interface KnownItem {
+  type?: string
+  role?: string
+  call_id?: string
+  name?: string
+}
+
+function originOf(item: ModelItem, turn: string | null): PartOrigin {
+  const { type, role, call_id = '', name = '' } = item as KnownItem
+  if (turn === null) return { type: 'summary' }
+  if (type?.endsWith('_call_output')) return { type: 'tool_output', tool_call_id: call_id }
+  if (type?.endsWith('_call')) return { type: 'tool_call', tool_call_id: call_id, name }
+  if (type === 'reasoning') return { type: 'reasoning' }
+  return { type: 'message', role: role === 'assistant' ? 'assistant' : 'user', message_id: turn }
+}
+
+function isQuestion(item: ModelItem): boolean {
+  return (item as KnownItem).role === 'user'
+}

@@ -1,0 +1,27 @@
+/** What the model was asked, and what came of it. */
+export const contextTables = [
+  `create table responses (
+    id {text} primary key,
+    conversation_id {text} not null,
+    segment {int} not null,
+    seq {int} not null,
+    run_id {text} not null,
+    created_at {text} not null,
+    details {text} not null,
+    request {text} not null,
+    request_blob {text}
+  )`,
+  'create index responses_by_place on responses (segment, seq)',
+  'create index responses_by_blob on responses (request_blob) where request_blob is not null',
+  `create table response_ends (
+    id {text} primary key,
+    segment {int} not null,
+    seq {int} not null,
+    ended_at {text} not null,
+    details {text} not null,
+    response {text} not null,
+    response_blob {text}
+  )`,
+  'create index response_ends_by_place on response_ends (segment, seq)',
+  'create index response_ends_by_blob on response_ends (response_blob) where response_blob is not null',
+]

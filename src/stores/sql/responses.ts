@@ -1,0 +1,172 @@
+import { sql } from 'kysely'
+import type { Fence } from '../../core/agent-states.ts'
+import type { LinePart } from '../../core/line.ts'
+import type { RequestDetails, ResponseEnd, StoredResponse } from '../../core/responses.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { isHeld } from './leases.ts'
+import { findHead, lineOf } from './line.ts'
+import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import type { Schema } from './schema.ts'
+import { all, first, type Script } from './script.ts'
+
+/** A text that may be too large for its row; then the row has the beginning, and a blob all of it. */
+export interface SpilledText {
+  text: string
+  blob: string | null
+}
+
+const leaseLost = { refused: 'lease_lost', why: 'Another worker holds the run.' } as const satisfies Refusal
+
+export function* beginResponse(
+  dialect: Dialect,
+  command: {
+    id: string
+    conversationId: string
+    runId: string
+    fence: Fence
+    request: SpilledText
+    details: RequestDetails
+    at: string
+  },
+): Script<Refusable<{ done: true }>> {
+  const { id, conversationId, runId, request, details, at } = command
+  if (!(yield* isHeld(dialect, command.fence))) return leaseLost
+  const place = yield* placeOfRun(dialect, runId)
+  yield* all(
+    dialect.db.insertInto('responses').values({
+      id,
+      conversation_id: conversationId,
+      ...place,
+      run_id: runId,
+      created_at: at,
+      details: JSON.stringify(details),
+      request: request.text,
+      request_blob: request.blob,
+    }),
+  )
+  return { done: true }
+}
+
+/** The end of the segment that a run writes to. */
+function* placeOfRun({ db }: Dialect, runId: string): Script<{ segment: number; seq: number }> {
+  const place = yield* first(
+    db
+      .selectFrom('runs as r')
+      .select(['r.segment', sql<number>`(select max(seq) from events where segment = r.segment)`.as('seq')])
+      .where('r.id', '=', runId),
+  )
+  if (!place) throw new Error(`there is no run ${runId}`)
+  return place
+}
+
+/** What it came to. It may end after its run was lost, or its line left: it has happened all the same. */
+export function* endResponse(
+  dialect: Dialect,
+  command: { id: string; at: string; end: Omit<ResponseEnd, 'response'>; response: SpilledText | null },
+): Script<{ done: true }> {
+  const { db } = dialect
+  const { id, at, end, response } = command
+  const begun = yield* first(
+    db.selectFrom('responses').select(['segment', 'seq', 'run_id']).where('id', '=', id),
+  )
+  // Collected meanwhile.
+  if (!begun) return { done: true }
+  const run = yield* first(db.selectFrom('runs').select('id').where('id', '=', begun.run_id))
+  const place = run ? yield* placeOfRun(dialect, begun.run_id) : begun
+  yield* all(
+    db
+      .insertInto('response_ends')
+      .values({
+        id,
+        segment: begun.segment,
+        seq: place.seq,
+        ended_at: at,
+        details: JSON.stringify(end),
+        response: response?.text ?? '',
+        response_blob: response?.blob ?? null,
+      })
+      .onConflict((conflict) => conflict.doNothing()),
+  )
+  return { done: true }
+}
+
+type Row = Schema['responses'] & {
+  ended_at: string | null
+  end_seq: number | null
+  end_details: string | null
+  response: string | null
+  response_blob: string | null
+}
+
+export interface ReadResponse extends StoredResponse {
+  request: SpilledText
+  response: SpilledText | null
+}
+
+function rowsOn({ db }: Dialect, part: LinePart) {
+  return db
+    .selectFrom('responses as r')
+    .leftJoin('response_ends as e', 'e.id', 'r.id')
+    .selectAll('r')
+    .select(['e.ended_at', 'e.seq as end_seq', 'e.details as end_details', 'e.response', 'e.response_blob'])
+    .where('r.segment', '=', part.segment)
+    .where('r.seq', '<=', part.to)
+}
+
+/** Those on the line, the last first, behind the one that the page before ended with. */
+export function* listResponses(
+  dialect: Dialect,
+  query: {
+    tenant: string
+    conversationId: ConversationId
+    limit: number
+    before: string | null
+    upTo: number | null
+  },
+): Script<Refusable<{ items: StoredResponse[]; more: boolean }>> {
+  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  if (!head) return noConversation
+  const items: StoredResponse[] = []
+  for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
+    if (items.length > query.limit) break
+    if (query.upTo !== null && part.from > query.upTo + 1) continue
+    let rows = rowsOn(dialect, part)
+    if (query.upTo !== null) rows = rows.where('r.seq', '<=', query.upTo)
+    if (query.before !== null) rows = rows.where('r.id', '<', query.before)
+    const found = yield* all(rows.orderBy('r.id', 'desc').limit(query.limit + 1 - items.length))
+    items.push(...found.map((row) => asStored(row as Row)))
+  }
+  return { items: items.slice(0, query.limit), more: items.length > query.limit }
+}
+
+export function* readResponse(
+  dialect: Dialect,
+  query: { tenant: string; conversationId: ConversationId; id: string },
+): Script<Refusable<ReadResponse>> {
+  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  if (!head) return noConversation
+  for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
+    const row = (yield* first(rowsOn(dialect, part).where('r.id', '=', query.id))) as Row | undefined
+    if (!row) continue
+    return {
+      ...asStored(row),
+      request: { text: row.request, blob: row.request_blob },
+      response: row.response === null ? null : { text: row.response, blob: row.response_blob },
+    }
+  }
+  return { refused: 'response_not_found', why: 'The conversation has no such response.' }
+}
+
+function asStored(row: Row): StoredResponse {
+  const end = row.end_details === null ? null : (JSON.parse(row.end_details) as Omit<ResponseEnd, 'response'>)
+  return {
+    id: row.id,
+    runId: row.run_id,
+    conversationId: row.conversation_id,
+    eventNumber: row.seq,
+    createdAt: row.created_at,
+    details: JSON.parse(row.details) as RequestDetails,
+    end: end && { ...end, endedAt: row.ended_at ?? '', eventNumber: row.end_seq ?? row.seq },
+  }
+}
