@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId } from './protocol/ids.ts'
@@ -110,3 +111,24 @@ function nullIfMissing(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT') return null
   throw error
 }
+
+/**
+ * Blobs lie in the data folder, whichever database refers to them. Notes that this one does, and answers whether it is the only one:
+ * who does not know of the others' frames must not delete their blobs.
+ */
+export function claimBlobs(dataDir: string, storeId: string): () => boolean {
+  const path = join(dataDir, 'blobs', '.stores')
+  const known = () => new Set(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [])
+  const stores = known()
+  // One that was here before this was noted.
+  if (storeId !== SQLITE && existsSync(join(dataDir, 'waymark.db'))) stores.add(SQLITE)
+  stores.add(storeId)
+  if (stores.size !== known().size) {
+    mkdirSync(join(dataDir, 'blobs'), { recursive: true })
+    writeFileSync(path, `${[...stores].join('\n')}\n`)
+  }
+  return () => known().size === 1
+}
+
+/** What the store in the folder itself is called. */
+export const SQLITE = 'sqlite'

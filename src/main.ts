@@ -15,10 +15,12 @@ import type { Upkeep } from './core/upkeep.ts'
 import type { WorkStore } from './core/work-sessions.ts'
 import {
   announceServer,
+  claimBlobs,
   prepareDataDir,
   readOrMakeToken,
   readOrMakeTokenId,
   readOrMakeWorkspaceId,
+  SQLITE,
 } from './data-dir.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
@@ -26,7 +28,7 @@ import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
 import { createAgentStates } from './stores/agent-states.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
-import { createCollectionStore } from './stores/collection.ts'
+import { createCollectionStore, readOrMakeStoreId } from './stores/collection.ts'
 import type { Engine } from './stores/engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
 import { createLedger } from './stores/ledger.ts'
@@ -105,6 +107,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     collector = createCollector({
       store: store.collection,
       blobs: store.blobs,
+      ownsBlobs: store.ownsBlobs,
       clock: systemClock,
       retentionMs,
       dropFiles: () => dropUnreachable(),
@@ -158,6 +161,8 @@ export interface Store {
   responses: Responses
   collection: CollectionStore
   blobs: BlobStore
+  /** Whether no other database refers to them. */
+  ownsBlobs(): boolean
   close(): Promise<void>
 }
 
@@ -193,6 +198,7 @@ export async function openStore(
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
   const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
+  const storeId = config.databaseUrl ? await readOrMakeStoreId(engine) : SQLITE
   const writes = createGroupedWrites({ engine, ...options })
   const ledger = createLedger({ engine, blobs, clock: systemClock, writes })
   return {
@@ -206,6 +212,7 @@ export async function openStore(
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,
+    ownsBlobs: claimBlobs(config.dataDir, storeId),
     close: () => ledger.close(),
   }
 }

@@ -1,4 +1,4 @@
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import type { Config } from './config.ts'
 import { systemClock } from './core/clock.ts'
 import { readOrMakeWorkspaceId } from './data-dir.ts'
@@ -59,17 +59,19 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
     store: store.work,
     ledger: store.ledger,
     thread,
+    root,
     workspaceId,
     dataDir,
     clock: systemClock,
     log,
-    hold: (name) => holdAlone(join(dataDir, name)),
+    hold: holdAlone,
     isAlone: config.databaseUrl === null,
   })
   const repositories = {
     store: { ...store.work, checkpointsRemoved: store.collection.checkpointsRemoved },
     workspace: thread,
     workspaceIds: sessions.workspaceIds,
+    copyId: (id: string) => `${workspaceId}.${id}`,
     dataDir,
   }
   let isClosing = false
@@ -106,10 +108,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
         beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),
       }
     },
-    async dropUnreachable(graceMs) {
-      const collected = await dropUnreachable(repositories, graceMs)
-      return collected ? Math.max(0, collected.before.bytes - collected.after.bytes) : 0
-    },
+    dropUnreachable: (graceMs) => dropUnreachable(repositories, graceMs),
     async close() {
       isClosing = true
       for (const timer of timers) clearTimeout(timer)

@@ -117,7 +117,11 @@ function createToolsIn(config: Config, results: ToolResults, copy: WorkingCopy) 
   return (workspaceId: string | null): Promise<Tool[]> => {
     const id = workspaceId ?? config.workspaceId
     let tools = made.get(id)
-    if (!tools) made.set(id, (tools = make(id)))
+    if (!tools) {
+      made.set(id, (tools = make(id)))
+      // One that could not be opened is tried again.
+      tools.catch(() => made.delete(id))
+    }
     return tools
   }
 }

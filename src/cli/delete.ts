@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
+import type { DeletedMessage } from '../protocol/api.ts'
 import { SHORT_ID } from './checkpoint-arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, dim, localTime } from './output.ts'
+import { bold, CommandError, dim, localTime, printable } from './output.ts'
 
 interface DeleteFlags extends Record<string, unknown> {
   conversation?: string
@@ -20,7 +21,8 @@ export function deleteCommand(): Command {
     .addHelpText(
       'after',
       `
-The files stay as they are. What was deleted can be brought back for 24 hours, unless the server is set otherwise.
+The files stay as they are; only a working copy of a fork's own goes with the fork, when it is collected. What was deleted can be brought
+back for 24 hours, unless the server is set otherwise.
 
 Examples:
   waymark delete msg_01m7ge5wdas4rvsp14pjg3nkaf
@@ -44,6 +46,7 @@ Examples:
       console.log(
         bold(`The conversation now ends at event ${deleted.cut_after}. The files are as they were.`),
       )
+      printCleared(deleted.cleared)
       if (deleted.checkpoint_id !== null) {
         const checkpoint = deleted.checkpoint_id.slice(0, SHORT_ID)
         console.log(`To put the files back too: waymark restore ${checkpoint} -c ${id}`)
@@ -52,6 +55,11 @@ Examples:
         dim(`To undo it until ${localTime(deleted.undo_until)}: waymark undelete ${message} -c ${id}`),
       )
     })
+}
+
+/** Nothing that somebody wrote goes without a word. */
+function printCleared(cleared: DeletedMessage['cleared']): void {
+  for (const { content } of cleared) console.log(`Taken out of the queue: ${printable(content)}`)
 }
 
 export function undeleteCommand(): Command {
@@ -78,6 +86,7 @@ Examples:
       const done = await client.undelete(id, message === undefined ? {} : { message_id: message })
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
       console.log(bold(`It is back. The conversation ends at event ${done.head_event_number}.`))
+      printCleared(done.cleared)
       if (done.left_message_id !== null) {
         console.log(dim(`What was said since: waymark undelete ${done.left_message_id} -c ${id}`))
       }

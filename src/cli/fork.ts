@@ -18,7 +18,9 @@ export function forkCommand(): Command {
     .description('Begin another conversation with the history of this one')
     .argument('[conversation]', 'its id; default: the one that changed last')
     .option('--at <event>', 'behind this event; default: the last one', eventNumber)
-    .option('--before <message>', 'just before this message, to say it in other words')
+    .addOption(
+      new Option('--before <message>', 'just before this message, to say it in other words').conflicts('at'),
+    )
     .option('--title <title>', 'how to call it')
     .addOption(
       new Option(
@@ -32,7 +34,8 @@ export function forkCommand(): Command {
     .addHelpText(
       'after',
       `
-Nothing is copied but, if you ask for it, files. \`waymark log\` shows the events and messages to fork at.
+Nothing is copied but, if you ask for it, files. \`waymark log\` shows the events and messages to fork at. To take over what was
+done in a fork's own copy: \`waymark approve\` there, then \`waymark restore\` that commit in the other conversation.
 
 Examples:
   waymark fork
@@ -59,7 +62,9 @@ Examples:
         printReport(restored, null)
         if (restored.safety_checkpoint !== null) console.log(undoHint(restored.safety_checkpoint, id, flags))
       }
-      if (files === 'copy') console.log(`Its files are in .waymark/workspaces/${fork.id}`)
+      const copy = /\.(conv_[0-9a-z]+)$/.exec(fork.workspace_id ?? '')?.[1]
+      if (copy !== undefined) console.log(`Its files are in .waymark/workspaces/${copy}`)
+      else if (files === 'restore' && !restored) console.log('The files are as they were there.')
       console.log(dim(`Go on in it: waymark chat ${fork.id}`))
     })
 }

@@ -62,6 +62,6 @@ function textOf(report: CollectionReport): string {
     count(blobs, 'blob'),
   ].filter((part) => !part.startsWith('0 '))
   if (parts.length === 0) return report.dry_run ? 'Nothing would be removed.' : 'There was nothing to remove.'
-  const verb = report.dry_run ? 'Would be removed' : 'Removed'
+  const verb = report.dry_run ? 'Would be removed, with their agent states, blobs and files' : 'Removed'
   return `${bold(verb)}: ${parts.join(', ')} (${(bytes / 1024 / 1024).toFixed(1)} MB).`
 }

@@ -70,7 +70,7 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
       return [
         {
           id,
-          text: `${head('you', entry.timestamp, entry.messageId, options)}${printable(entry.content)}\n\n`,
+          text: `${head('you', entry.timestamp, `event ${entry.at}  ${entry.messageId}`, options)}${printable(entry.content)}\n\n`,
         },
       ]
     case 'mark': {
@@ -91,7 +91,7 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
     itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
   )
   return [
-    { id, text: head('agent', run.startedAt, `from event ${run.at}`, options) },
+    { id, text: head('agent', run.startedAt, `events ${run.at} to ${run.upTo}  ${run.runId}`, options) },
     ...items.filter((block) => block.text !== ''),
     ...reasonOf(run, id),
     ...endOf(run).map((text) => ({ id: `${id} end`, text })),

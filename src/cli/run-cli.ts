@@ -16,6 +16,9 @@ export async function runCli(): Promise<void> {
     process.exitCode = 1
     if (!isExpected(error)) throw error
     console.error(`waymark: ${sentence(error as Error)}`)
+    if (error instanceof RequestError && error.code === 'conversation_not_found') {
+      console.error('If it was deleted: waymark undelete -c <its id>')
+    }
   }
 }
 

@@ -29,6 +29,7 @@ Examples:
 
 /** Depth first, without calling itself: families may be deep. */
 function* linesOf({ root, items }: Family, current: string): Generator<string> {
+  const home = items.find((item) => item.conversation_id === root)?.workspace_id ?? null
   const children = new Map<string | null, Member[]>()
   for (const item of items) {
     const parent = item.conversation_id === root ? null : (item.parent?.conversation_id ?? null)
@@ -37,7 +38,7 @@ function* linesOf({ root, items }: Family, current: string): Generator<string> {
   const open = (children.get(null) ?? []).map((member) => ({ member, depth: 0 })).toReversed()
   for (let next = open.pop(); next; next = open.pop()) {
     const { member, depth } = next
-    yield lineOf(member, depth, member.conversation_id === current)
+    yield lineOf(member, depth, member.conversation_id === current, home)
     const below = (children.get(member.conversation_id) ?? []).toReversed()
     open.push(...below.map((child) => ({ member: child, depth: depth + 1 })))
   }
@@ -46,11 +47,14 @@ function* linesOf({ root, items }: Family, current: string): Generator<string> {
 /** Deeper than this one is not shifted any further: the line must fit. */
 const MAX_SHIFT = 20
 
-function lineOf(member: Member, depth: number, isCurrent: boolean): string {
+function lineOf(member: Member, depth: number, isCurrent: boolean, home: string | null): string {
   const shift = depth === 0 ? '' : `${'  '.repeat(Math.min(depth, MAX_SHIFT) - 1)}└ `
   const from = member.parent === null ? '' : dim(`  from event ${member.parent.event_number}`)
   const mark = isCurrent ? ' ←' : ''
   if (member.is_deleted) return `${shift}${dim(`${member.conversation_id}  deleted`)}${from}`
   const when = dim(localTime(member.updated_at))
-  return `${shift}${bold(member.conversation_id)}  ${when}  ${printable(member.title ?? '')}${from}${mark}`
+  const title = member.title === null ? '' : `  ${printable(member.title)}`
+  const copy = /\.(conv_[0-9a-z]+)$/.exec(member.workspace_id ?? '')?.[1]
+  const files = copy === undefined || member.workspace_id === home ? '' : dim(`  files in workspaces/${copy}`)
+  return `${shift}${bold(member.conversation_id)}  ${when}${title}${from}${files}${mark}`
 }

@@ -51,10 +51,12 @@ export interface Swept {
 
 export interface CollectCommand {
   by: string
+  /** Whose record it goes into; null for everybody's. */
+  of: string | null
   /** Only looks. */
   isDryRun?: boolean
-  /** Does not wait for the retention time, for this tenant's deletions. */
-  now?: { tenant: string }
+  /** Does not wait for the retention time, for the deletions of that tenant. */
+  now?: boolean
 }
 
 /** Removes what no line reaches any more (D3): safe while everything else goes on, and when it is killed. */

@@ -22,6 +22,8 @@ export interface Ledger {
   undoCut(command: UndoCutCommand): Promise<UndoneCut>
   /** The message, if it can be deleted; refuses otherwise. Of one that has been, what was answered then. */
   deletable(tenant: string, id: ConversationId, messageId: string): Promise<Cut | null>
+  /** Refuses when there is no line with this message to go back to. */
+  undeletable(tenant: string, id: ConversationId, messageId: string): Promise<void>
   /** Merges the settings and, if there is one, appends the new title. */
   change(tenant: string, id: ConversationId, change: ConversationChange): Promise<void>
   remove(tenant: string, id: ConversationId, by: string): Promise<void>

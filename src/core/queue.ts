@@ -18,8 +18,8 @@ export interface Queue {
   cancel(command: CancelCommand & { runId: RunId }): Promise<void>
   /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
   stop(command: CancelCommand): Promise<RunId | null>
-  /** The same for the active run, and takes out all that waits behind it (D2). */
-  stopAll(command: CancelCommand): Promise<RunId | null>
+  /** The same for the active run, and takes out all that waits behind it, which it answers (D2). */
+  stopAll(command: CancelCommand): Promise<{ runId: RunId | null; waiting: WaitingMessage[] }>
 
   /** Stores that a person is asked; asking again for the same call changes nothing. */
   ask(runId: RunId, toolCallId: string): Promise<void>
@@ -61,7 +61,13 @@ export interface Accepted {
 
 export interface QueueState {
   active: { runId: string; messageId: string; startedAt: string } | null
-  waiting: { runId: string; messageId: string; content: string }[]
+  waiting: WaitingMessage[]
+}
+
+export interface WaitingMessage {
+  runId: string
+  messageId: string
+  content: string
 }
 
 export interface CancelCommand {

@@ -76,7 +76,9 @@ export function workStateOf(rows: WorkRows): WorkState {
   // By their numbers: clocks go back, and two machines' differ.
   // Of one that is told of twice, since messages were deleted, either will do.
   const byName = new Map(rows.closings.map((closing) => [closing.workSession, closing]))
-  const closings = [...byName.values()].toSorted((a, b) => numberOf(a.workSession) - numberOf(b.workSession))
+  const closings = [...byName.values()].toSorted(
+    (a, b) => sessionNumber(a.workSession) - sessionNumber(b.workSession),
+  )
   const tips = new Map(rows.tips.map((tip) => [tip.workSession, tip]))
   const main = tips.get(MAIN)?.checkpointId ?? inherited.main
   const last = closings.at(-1)
@@ -114,10 +116,11 @@ export function workStateOf(rows: WorkRows): WorkState {
 }
 
 export function nextSession(session: string): string {
-  return `session_${numberOf(session) + 1}`
+  return `session_${sessionNumber(session) + 1}`
 }
 
-function numberOf(session: string): number {
+/** Of `session_3`: 3. */
+export function sessionNumber(session: string): number {
   return Number(session.replace('session_', ''))
 }
 
@@ -128,6 +131,7 @@ export const labels = {
   initial: 'Initial checkpoint',
   beforeMessage: (content: string) =>
     `Before user message: ${cutText(content.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
+  isOfMessage: (label: string) => label.startsWith('Before user message: '),
   beforeRestore: 'Before restore',
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',
@@ -172,6 +176,10 @@ export interface WorkChange {
 export interface WorkStore {
   /** Where the conversation's files are; null when it is about none. */
   workspaceOf(tenant: string, id: ConversationId): Promise<string | null>
+  /** The workspaces of working copies of this one, as far as conversations work in them. */
+  copies(workspaceId: string): Promise<string[]>
+  /** Which of these workspaces a conversation still has. */
+  inUse(workspaceIds: readonly string[]): Promise<string[]>
   /** Which of these conversations the store knows, deleted ones too. */
   knownAmong(ids: readonly string[]): Promise<string[]>
   rows(tenant: string, id: ConversationId): Promise<WorkRows>

@@ -1,6 +1,7 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { MAX_BODY_BYTES } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import { readAtMost } from './body.ts'
 import type { AppEnv } from './env.ts'
 
@@ -45,7 +46,7 @@ export function addAliases(app: OpenAPIHono<AppEnv>): void {
         ? await fromBody(c, one)
         : { id: c.req.param('id') ?? '', init: c.req.raw }
       const url = new URL(c.req.url)
-      url.pathname = `/api/v1${one.path.replace(':id', encodeURIComponent(id))}`
+      url.pathname = `/api/v1${one.path.replace(':id', encodeURIComponent(id.toWellFormed()))}`
       return app.fetch(new Request(url, init), c.env)
     })
   }
@@ -59,7 +60,10 @@ async function fromBody(c: Context<AppEnv>, alias: Alias): Promise<{ id: string;
   const { method } = c.req.raw
   const given = objectIn(text)
   const key = alias.idIn?.find((name) => typeof given?.[name] === 'string')
-  if (!given || key === undefined) return { id: '-', init: { method, headers, body: text } }
+  if (!given) return { id: '-', init: { method, headers, body: text } }
+  if (key === undefined) {
+    throw new WaymarkError('invalid_request', 'The body must name the conversation, as thread_id.')
+  }
   const body = Object.fromEntries(
     Object.entries(given).flatMap(([name, value]) =>
       name === key ? [] : [[alias.fields?.[name] ?? name, value]],

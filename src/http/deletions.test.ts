@@ -55,7 +55,8 @@ describe('deletions over HTTP', () => {
     await server.client.sendMessage(id, { content: 'I wait' })
     await server.client.sendMessage(id, { content: 'I wait too' })
     await frameWhen(server, id, 'tool.arguments.done')
-    await server.client.deleteMessage(id, message_id)
+    const { cleared } = await server.client.deleteMessage(id, message_id)
+    expect(cleared.map((one) => one.content)).toEqual(['I wait', 'I wait too'])
     expect(await contents(id)).toHaveLength(2)
     expect(await server.client.queue(id)).toMatchObject({ active: null, items: [] })
     await server.client.undelete(id, { message_id })
@@ -172,6 +173,58 @@ describe('deletions over HTTP', () => {
     await expect(server.client.undelete(id, { message_id: newId('msg') })).rejects.toMatchObject({
       code: 'message_not_found',
     })
+  })
+
+  it('undeleting what can not be brought back stops nothing', async () => {
+    const { id } = await server.client.createConversation()
+    const { message_id } = await server.client.sendMessage(id, { content: '!wait 20\n!say 40' })
+    await server.client.sendMessage(id, { content: 'I wait' })
+    await frameWhen(server, id, 'message.delta')
+    for (const wrong of [newId('msg'), message_id]) {
+      await expect(server.client.undelete(id, { message_id: wrong })).rejects.toMatchObject({
+        name: 'RequestError',
+      })
+    }
+    expect(await server.client.queue(id)).toMatchObject({
+      active: { message_id },
+      items: [{ content: 'I wait' }],
+    })
+    await server.client.stop(id)
+  })
+
+  it('two who delete the same message at once get the same answer', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'one')
+    const one = await messageId(id, 'one')
+    const [a, b] = await Promise.all([1, 2].map(() => server.client.deleteMessage(id, one)))
+    expect(a).toEqual(b)
+  })
+
+  it('[D3] what a fork still has is not shown any more where it was deleted', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'hello')
+    await ask(server, id, '!write_to_file {"path":"s.txt","content":"top secret"}')
+    const fork = await server.client.fork(id)
+    const secret = (await messages(id))[2]?.message_id ?? ''
+    await server.client.deleteMessage(id, secret)
+    expect(JSON.stringify(await server.client.edits(id))).toContain('top secret')
+    await server.client.collect({ now: true })
+    expect(JSON.stringify(await server.client.edits(id))).not.toContain('top secret')
+    expect(JSON.stringify(await server.client.checkpoints(id))).not.toContain('top secret')
+    expect(JSON.stringify(await server.client.edits(fork.id))).toContain('top secret')
+  })
+
+  it('what a reset has saved can be had back after messages before it were deleted and collected', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'hello')
+    await ask(server, id, '!write_to_file {"path":"valuable.txt","content":"work"}')
+    const { pre_reset_checkpoint } = await server.client.reset(id)
+    const [first] = await messages(id)
+    await server.client.deleteMessage(id, first?.message_id ?? '')
+    await server.client.collect({ now: true })
+    await server.copy.dropUnreachable(0)
+    const { restored } = await server.client.restore(id, { checkpoint_id: pre_reset_checkpoint })
+    expect(restored).toContain('valuable.txt')
   })
 
   it('[D3] [D4] collects when the time has come, counts it, and says so in the record', async () => {

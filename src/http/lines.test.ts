@@ -210,6 +210,84 @@ describe('forks over HTTP', () => {
     expect(existsSync(inCopy(fork.id, '.'))).toBe(false)
   })
 
+  it('a copy stays while another conversation works in it, and what tools overwrote in it survives a collection', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'hello')
+    const owner = await server.client.fork(id, { files: 'copy' })
+    const guest = await server.client.fork(owner.id)
+    expect(guest.workspace_id).toBe(owner.workspace_id)
+    writeFileSync(inCopy(owner.id, '.env'), 'mine')
+    await ask(server, guest.id, 'before')
+    const before = (await questions(guest.id)).at(-1)?.checkpoint_id ?? ''
+    await ask(server, guest.id, '!write_to_file {"path":".env","content":"by the agent"}')
+    const [first] = await questions(id)
+    await server.client.deleteMessage(id, first?.message_id ?? '')
+    await server.client.deleteConversation(owner.id)
+    await server.client.collect({ now: true })
+    await server.copy.dropUnreachable(0)
+    await ask(server, guest.id, 'still there')
+    expect(readFileSync(inCopy(owner.id, '.env'), 'utf8')).toBe('by the agent')
+    const restored = await server.client.restore(guest.id, { checkpoint_id: before })
+    expect(restored).toMatchObject({ restored: ['.env'], skipped: [] })
+    expect(readFileSync(inCopy(owner.id, '.env'), 'utf8')).toBe('mine')
+    await server.client.deleteConversation(guest.id)
+    await server.client.collect({ now: true })
+    expect(existsSync(inCopy(owner.id, '.'))).toBe(false)
+  })
+
+  it('[W3] a copy ignores what the project ignores, and captures what tools wrote there', async () => {
+    writeFileSync(at('.gitignore'), '*.secret\n')
+    const { id } = await server.client.createConversation()
+    await ask(server, id, '!write_to_file {"path":".tool","content":"by a tool"}')
+    const fork = await server.client.fork(id, { files: 'copy' })
+    expect(readFileSync(inCopy(fork.id, '.tool'), 'utf8')).toBe('by a tool')
+    await ask(server, fork.id, '!run_command {"command":"echo x > a.secret; echo y > b.txt; echo z > .tool"}')
+    await ask(server, fork.id, 'hello')
+    const { changed_files } = await server.client.session(fork.id)
+    expect(changed_files.map((file) => file.path)).toContain('b.txt')
+    expect(changed_files.map((file) => file.path)).not.toContain('a.secret')
+    expect(changed_files.find((file) => file.path === '.tool')?.status).not.toBe('deleted')
+    rmSync(at('.gitignore'))
+  })
+
+  it('the checkpoint of a place holds the files as they were there, whatever happened since', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, '!write_to_file {"path":"v.txt","content":"1"}')
+    const ended = (await server.client.conversation(id)).head_event_number
+    await ask(server, id, '!write_to_file {"path":"v.txt","content":"2"}')
+    const middle = (await server.client.conversation(id)).head_event_number - 3
+    const fork = await server.client.fork(id)
+    await server.client.session(fork.id)
+    const filesAt = async (of: string, event_number?: number) => {
+      const copy = await server.client.fork(of, {
+        files: 'copy',
+        ...(event_number === undefined ? {} : { event_number }),
+      })
+      return readFileSync(inCopy(copy.id, 'v.txt'), 'utf8')
+    }
+    writeFileSync(at('v.txt'), 'by hand')
+    expect(await filesAt(id, ended)).toBe('1')
+    expect(await filesAt(fork.id, ended)).toBe('1')
+    // Behind a run that the line has left in the middle, the files are as they are.
+    const half = await server.client.fork(id, { event_number: middle })
+    expect(await filesAt(half.id)).toBe('by hand')
+    const [, second] = await questions(id)
+    await server.client.deleteMessage(id, second?.message_id ?? '')
+    expect(await filesAt(id, ended)).toBe('1')
+    await server.client.collect({ now: true })
+    expect(await filesAt(id, ended)).toBe('1')
+  })
+
+  it('what was done in a copy can be taken over into the project', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'hello')
+    const fork = await server.client.fork(id, { files: 'copy' })
+    await ask(server, fork.id, '!write_to_file {"path":"tried.txt","content":"it works"}')
+    const { approved_commit } = await server.client.approve(fork.id)
+    await server.client.restore(id, { checkpoint_id: approved_commit, paths: ['tried.txt'] })
+    expect(readFileSync(at('tried.txt'), 'utf8')).toBe('it works')
+  })
+
   it('the same Idempotency-Key makes one fork, and puts files back once', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"once.txt","content":"agent"}')
@@ -279,8 +357,13 @@ describe('forks over HTTP', () => {
     ])
     expect((await call('GET', `/threads/${own}/head`)).body.head_event_number).toBeGreaterThan(2)
     expect(await call('POST', '/commands/send-message', { content: 'to nobody' })).toMatchObject({
-      status: 404,
+      status: 400,
     })
+    expect(await call('POST', '/commands/send-message', { thread_id: '\ud800', content: 'x' })).toMatchObject(
+      {
+        status: 404,
+      },
+    )
     expect(await call('POST', '/commands/fork-thread', [])).toMatchObject({ status: 400 })
     const anonymous = await fetch(`${server.url}/threads`)
     expect(anonymous.status).toBe(401)

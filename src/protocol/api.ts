@@ -180,6 +180,8 @@ export const familySchema = z
   .meta({ id: 'Family' })
 export type Family = z.infer<typeof familySchema>
 
+const clearedSchema = z.array(z.object({ message_id: z.string(), content: z.string() }))
+
 export const deletedMessageSchema = z
   .object({
     conversation_id: z.string(),
@@ -189,6 +191,8 @@ export const deletedMessageSchema = z
     /** The files stay; this is the checkpoint to restore them to. */
     checkpoint_id: z.string().nullable(),
     undo_until: z.string(),
+    /** Messages that waited behind it and were taken out of the queue. */
+    cleared: clearedSchema,
   })
   .meta({ id: 'DeletedMessage' })
 export type DeletedMessage = z.infer<typeof deletedMessageSchema>
@@ -209,6 +213,7 @@ export const undeletedSchema = z
     /** The first message that left the line by this: undeleting it leads back. */
     left_message_id: z.string().nullable(),
     undo_until: z.string().nullable(),
+    cleared: clearedSchema,
   })
   .meta({ id: 'Undeleted' })
 export type Undeleted = z.infer<typeof undeletedSchema>

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { CollectionStore } from '../core/collection.ts'
 import { stored } from './answers.ts'
@@ -29,4 +30,9 @@ export function createCollectionStore({ engine, clock }: { engine: Engine; clock
     },
     audit: (query) => stored(engine.read('readAudit', query), 'read'),
   }
+}
+
+/** Names the database among all that a data folder may be used with. */
+export async function readOrMakeStoreId(engine: Engine): Promise<string> {
+  return String(await writeOne(engine, 'makeStoreId', randomBytes(6).readUIntBE(0, 6)))
 }

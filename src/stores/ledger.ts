@@ -182,6 +182,9 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     async deletable(tenant, id, messageId) {
       return (await read('deletable', { tenant, id, messageId })).earlier
     },
+    async undeletable(tenant, id, messageId) {
+      await read('undeletable', { tenant, id, messageId })
+    },
     async change(tenant, id, change) {
       await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
     },

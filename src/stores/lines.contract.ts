@@ -347,6 +347,25 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect((await store.collection.audit({ ...query, tenant: 'another' })).items).toEqual([])
     })
 
+    it('messages can be deleted and brought back as often as one likes', { timeout: 120_000 }, async () => {
+      const id = await newConversation(ledger, { workspaceId: 'W' })
+      const times = engineName === 'SQLite' ? 1100 : 50
+      for (let n = 0; n < times; n++) {
+        const message = userMessage(`message ${n}`)
+        await ledger.append({
+          tenant: TENANT,
+          conversationId: id,
+          run: null,
+          frames: [userMessage('stays'), message],
+        })
+        await cutOf(ledger, id, { before: message.message_id })
+      }
+      expect(await ledger.line(TENANT, id)).toHaveLength(times + 1)
+      expect(await contents(id)).toHaveLength(Math.min(times, 1000))
+      await store.collect()
+      await say(id, 'still here')
+    })
+
     it('tells the whole family, deleted ones only where others come from them', async () => {
       const root = await newConversation(ledger, { title: 'root' })
       const child = await forkOf(ledger, root, null)

@@ -192,15 +192,18 @@ export function describeQueue(name: string, open: OpenStore): void {
     it('[D2] stopping all asks the active run to end and takes out what waits', async () => {
       const id = await newConversation(store.ledger)
       const who = { tenant: TENANT, conversationId: id, by: 'me' }
-      expect(await store.queue.stopAll(who)).toBe(null)
+      expect((await store.queue.stopAll(who)).runId).toBe(null)
       const first = await send(id, 'a')
       await send(id, 'b')
       const claim = (await store.queue.claim(worker())) as Claim
-      expect(await store.queue.stopAll(who)).toBe(first.runId)
+      expect(await store.queue.stopAll(who)).toMatchObject({
+        runId: first.runId,
+        waiting: [{ content: 'b' }],
+      })
       expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: true, cancelledBy: 'me' })
       expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
       await end(claim)
-      expect(await store.queue.stopAll(who)).toBe(null)
+      expect((await store.queue.stopAll(who)).runId).toBe(null)
     })
 
     it('two workers never get the same conversation at once', async () => {

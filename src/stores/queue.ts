@@ -36,7 +36,7 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
       return (await write('stopCurrent', command, command.conversationId)).runId
     },
     async stopAll(command) {
-      return (await write('stopAll', command, command.conversationId)).runId
+      return await write('stopAll', command, command.conversationId)
     },
     async ask(runId, toolCallId) {
       await write('ask', { runId, toolCallId })

@@ -1,6 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { WorkStore } from '../core/work-sessions.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
@@ -13,6 +14,10 @@ import type {
   WriteName,
   WriteResult,
 } from './sql/operations.ts'
+
+/** How long a rebuild is waited for. */
+const REBUILD_MS = 30_000
+const REBUILD_WAIT_MS = 100
 
 export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: GroupedWrites }): WorkStore {
   const { engine, clock, writes } = deps
@@ -30,8 +35,21 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
     async workspaceOf(tenant, id) {
       return (await read('workspaceOf', { tenant, id })).workspaceId
     },
+    copies: (workspaceId) => read('copiesInUse', workspaceId),
+    inUse: (workspaceIds) => read('workspacesInUse', workspaceIds),
     knownAmong: (ids) => read('knownAmong', ids),
-    rows: (tenant, id) => read('workRows', { tenant, id }),
+    async rows(tenant, id) {
+      for (const deadline = performance.now() + REBUILD_MS; ; ) {
+        try {
+          return await read('workRows', { tenant, id })
+        } catch (error) {
+          // Read models that are being made again: what has been done with the files is known when they are there.
+          const isWorthWaiting = error instanceof WaymarkError && error.code === 'storage_failed'
+          if (!isWorthWaiting || performance.now() > deadline) throw error
+          await new Promise((resolve) => setTimeout(resolve, REBUILD_WAIT_MS))
+        }
+      }
+    },
     async checkpoints(query) {
       const { items, next } = await read('listCheckpoints', query)
       return { items, next_cursor: next }

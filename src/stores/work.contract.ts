@@ -144,7 +144,10 @@ export function describeWork(name: string, open: OpenStore): void {
         tip: first,
       })
       expect(await store.work.findCheckpoint(TENANT, fork, first.slice(0, 7))).toBe(first)
-      await expect(store.work.findCheckpoint(TENANT, fork, later)).rejects.toMatchObject({
+      // What a relative has done can be taken over; what strangers have can not.
+      expect(await store.work.findCheckpoint(TENANT, fork, later)).toBe(later)
+      const stranger = await newConversation(store.ledger, { workspaceId })
+      await expect(store.work.findCheckpoint(TENANT, stranger, later)).rejects.toMatchObject({
         code: 'checkpoint_not_found',
       })
       await store.ledger.remove(TENANT, id, 'somebody')

@@ -15,6 +15,8 @@ const ALL_SEGMENTS = 1_000_000
 export interface CollectorDependencies {
   store: CollectionStore
   blobs: BlobStore
+  /** Whether they are ours alone: another database may use the same folder. Default: they are. */
+  ownsBlobs?: () => boolean
   clock: Clock
   /** How long what was deleted can be brought back. */
   retentionMs: number
@@ -37,10 +39,10 @@ export function createCollector(deps: CollectorDependencies): Collector {
   let isStopping = false
   let turn: Promise<unknown> = Promise.resolve()
 
-  async function collect({ by, isDryRun = false, now }: CollectCommand): Promise<CollectionReport> {
+  async function collect({ by, of, isDryRun = false, now }: CollectCommand): Promise<CollectionReport> {
     const started = performance.now()
     const before = now ? clock.now() : clock.now() - retentionMs
-    const tenant = now?.tenant ?? null
+    const tenant = now ? of : null
     const report = emptyReport(isDryRun)
     if (isDryRun) {
       for (const part of await store.unreachable(before, tenant, ALL_SEGMENTS)) {
@@ -59,7 +61,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
     report.conversations = swept.conversations
     await removeBlobs(report)
     report.file_bytes = isStopping ? 0 : await deps.dropFiles()
-    if (hasRemoved(report)) await store.note({ tenant, by, details: { ...report, ...swept } })
+    if (hasRemoved(report)) await store.note({ tenant: of, by, details: { ...report, ...swept } })
     deps.onCollected?.(report, (performance.now() - started) / 1000)
     return report
   }
@@ -83,6 +85,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
   }
 
   async function removeBlobs(report: CollectionReport): Promise<void> {
+    if (deps.ownsBlobs?.() === false) return
     const putBefore = Date.now() - graceMs
     let batch: string[] = []
     const removeUnreferenced = async () => {
@@ -110,7 +113,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
     collect: inTurn,
     start(everyMs) {
       timer = setInterval(() => {
-        inTurn({ by: 'the hourly collector' }).then(
+        inTurn({ by: 'the hourly collector', of: null }).then(
           (report) => hasRemoved(report) && log.info({ ...report }, 'collected what no line reaches'),
           (error: unknown) => log.error({ err: error }, 'what no line reaches could not be collected'),
         )

@@ -2,8 +2,9 @@ import type { Clock } from '../core/clock.ts'
 import { timestamp } from '../core/clock.ts'
 import type { Deletions } from '../core/deletions.ts'
 import type { Cut, Ledger } from '../core/ledger.ts'
-import type { Queue } from '../core/queue.ts'
+import type { Queue, WaitingMessage } from '../core/queue.ts'
 import type { DeletedMessage } from '../protocol/api.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
 /** How long a run may take to end when it is stopped; then the line leaves it as it is. */
@@ -28,14 +29,18 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
   const { ledger, queue, clock, retentionMs, stopMs = STOP_MS } = deps
   const until = (at: number) => timestamp(at + retentionMs)
 
-  /** Ends what is being worked on, as a person's Stop would, and takes out what waits behind it (D2). */
-  async function stopAll(who: Who): Promise<void> {
+  /** Ends what is being worked on, as a person's Stop would, and takes out what waits behind it (D2); answers that. */
+  async function stopAll(who: Who): Promise<WaitingMessage[]> {
     const deadline = performance.now() + stopMs
+    const cleared: WaitingMessage[] = []
     while (performance.now() < deadline) {
+      const { runId, waiting } = await queue.stopAll(who)
+      cleared.push(...waiting)
       // Somebody may have sent another message meanwhile: it goes the same way.
-      if ((await queue.stopAll(who)) === null) return
+      if (runId === null) break
       await hasEnded(who, deadline - performance.now())
     }
+    return cleared
   }
 
   /** Resolves when no run is active there any more, or the time is over. */
@@ -57,13 +62,18 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
     })
   }
 
-  function answer(conversationId: string, { messageId, cutAfter, checkpointId, at }: Cut): DeletedMessage {
+  function answer(
+    conversationId: string,
+    { messageId, cutAfter, checkpointId, at }: Cut,
+    cleared: WaitingMessage[],
+  ): DeletedMessage {
     return {
       conversation_id: conversationId,
       deleted_message_id: messageId,
       cut_after: cutAfter,
       checkpoint_id: checkpointId,
       undo_until: until(at),
+      cleared: cleared.map(({ messageId: message_id, content }) => ({ message_id, content })),
     }
   }
 
@@ -71,15 +81,25 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
     async deleteMessage(command) {
       const { tenant, conversationId, messageId, by } = command
       const earlier = await ledger.deletable(tenant, conversationId, messageId)
-      if (earlier) return answer(conversationId, earlier)
-      await stopAll(command)
-      const newSegmentId = newId('seg', clock.now())
-      const cut = await ledger.cut({ tenant, conversationId, at: { before: messageId }, newSegmentId, by })
-      return answer(conversationId, cut)
+      if (earlier) return answer(conversationId, earlier, [])
+      const cleared = await stopAll(command)
+      const place = { at: { before: messageId }, newSegmentId: newId('seg', clock.now()) }
+      try {
+        const cut = await ledger.cut({ tenant, conversationId, ...place, by })
+        return answer(conversationId, cut, cleared)
+      } catch (error) {
+        // Somebody else may have been faster.
+        if (!(error instanceof WaymarkError) || error.code !== 'message_not_found') throw error
+        const theirs = await ledger.deletable(tenant, conversationId, messageId)
+        if (!theirs) throw error
+        return answer(conversationId, theirs, cleared)
+      }
     },
     async undeleteMessage(command) {
-      const { conversationId, messageId } = command
-      await stopAll(command)
+      const { tenant, conversationId, messageId } = command
+      // Nothing is stopped for something that can't be done.
+      await ledger.undeletable(tenant, conversationId, messageId)
+      const cleared = await stopAll(command)
       const { headEventNumber, leftMessageId, at } = await ledger.undoCut(command)
       return {
         conversation_id: conversationId,
@@ -87,6 +107,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
         head_event_number: headEventNumber,
         left_message_id: leftMessageId,
         undo_until: leftMessageId === null ? null : until(at),
+        cleared: cleared.map((one) => ({ message_id: one.messageId, content: one.content })),
       }
     },
     async deleteConversation(command) {
@@ -103,6 +124,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
         head_event_number,
         left_message_id: null,
         undo_until: null,
+        cleared: [],
       }
     },
   }

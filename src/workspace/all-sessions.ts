@@ -5,15 +5,24 @@ import { WaymarkError } from '../protocol/errors.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
 import { dropCopy } from './repositories.ts'
-import { copiesOnDisk, copyFolder, makingMark } from './repository.ts'
+import {
+  copiesInMaking,
+  copiesOnDisk,
+  copyFolder,
+  copyIgnoreFiles,
+  copyLock,
+  makingMark,
+} from './repository.ts'
 import { createWorkSessions, type HeldWorkSessions, type WorkSessionsDependencies } from './work-sessions.ts'
 import type { Workspace } from './workspace.ts'
 import type { WorkspaceThread } from './workspace-thread.ts'
 
 export interface AllSessionsDependencies extends Omit<WorkSessionsDependencies, 'workspace' | 'hold'> {
+  /** The project's folder. */
+  root: string
   thread: WorkspaceThread
   /** Keeps other processes from changing the files of one working copy; null when one does. */
-  hold(name: string): (() => void) | null
+  hold(path: string): (() => void) | null
   /** Nobody else works on this data folder. */
   isAlone: boolean
 }
@@ -52,7 +61,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     if (copy === undefined) throw workspaceNotHere(workspaceId, project)
     let found = sessions.get(workspaceId)
     if (!found) {
-      const lock = copy === null ? 'workspace.lock' : `workspace-${copy}.lock`
+      const lock = copy === null ? join(dataDir, 'workspace.lock') : copyLock(dataDir, copy)
       const workspace = workspaceOf(copy)
       found = createWorkSessions({ ...deps, workspace, workspaceId, hold: () => deps.hold(lock) })
       sessions.set(workspaceId, found)
@@ -85,7 +94,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
 
   /** What a process that was killed left half-made. */
   async function dropHalfMade(): Promise<void> {
-    const making = copiesOnDisk(dataDir).filter((copy) => {
+    const making = copiesInMaking(dataDir).filter((copy) => {
       const mark = statSync(makingMark(dataDir, copy), { throwIfNoEntry: false })
       return mark && (deps.isAlone || mark.mtimeMs < Date.now() - MAKING_MS)
     })
@@ -96,7 +105,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     }
   }
 
-  let isFirst = true
+  let lookedAt = 0
   return {
     workspaceIds,
     holds: (workspaceId) => copyOf(workspaceId) !== undefined,
@@ -136,7 +145,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
       }
       const drop = () => dropCopy(thread, dataDir, conversationId)
       try {
-        await fill(conversationId, target)
+        await fill(conversationId, target, source === null ? deps.root : copyFolder(dataDir, source))
       } catch (error) {
         await drop()
         throw error
@@ -148,8 +157,8 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
       }
     },
     async recover() {
-      if (isFirst) await dropHalfMade()
-      isFirst = false
+      if (lookedAt + MAKING_MS < Date.now()) await dropHalfMade()
+      lookedAt = Date.now()
       for (const workspaceId of workspaceIds()) {
         if (await store.pending(workspaceId)) await sessionsOf(workspaceId).recover()
       }
@@ -166,16 +175,17 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
   }
 
   /** A copy is a folder with nothing in it to which a checkpoint is restored. */
-  async function fill(copy: string, target: string): Promise<void> {
+  async function fill(copy: string, target: string, from: string): Promise<void> {
     mkdirSync(join(dataDir, 'workspaces'), { recursive: true })
     writeFileSync(makingMark(dataDir, copy), '')
     mkdirSync(copyFolder(dataDir, copy))
     const workspace = thread.copy(copy)
+    await asked(workspace.adopt(target))
     const label = labels.beforeFork
     const empty = await asked(workspace.checkpoint({ label, parents: [], time: clock.now() }))
     const { skipped } = await asked(workspace.restore({ target, safety: empty.id, paths: null }))
     const [first] = skipped
-    if (!first) return
+    if (!first) return copyIgnoreFiles(from, copyFolder(dataDir, copy))
     throw new WaymarkError('snapshot_failed', `The files could not be copied: ${first.path} ${first.reason}`)
   }
 }

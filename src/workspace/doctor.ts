@@ -1,9 +1,16 @@
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from './git.ts'
 import { openManifest } from './manifest.ts'
-import { conversationsOnDisk, copiesOnDisk, readBranches, storeFolder } from './repository.ts'
+import {
+  conversationsOnDisk,
+  copiesOnDisk,
+  readBranches,
+  sizeOfFile,
+  sizeOfFolder,
+  storeFolder,
+} from './repository.ts'
 import { recordsOf, sizeOfStore } from './store-upkeep.ts'
 
 /** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
@@ -56,15 +63,21 @@ export async function examine(deps: {
   const { packs, bytes } = sizeOfStore(store)
   const blobs = sizeOfFolder(join(dataDir, 'blobs'))
   const database = ['waymark.db', 'waymark.db-wal'].reduce(
-    (sum, name) => sum + sizeOf(join(dataDir, name)),
+    (sum, name) => sum + sizeOfFile(join(dataDir, name)),
     0,
   )
   const manifest = ['manifest.db', 'manifest.db-wal'].reduce(
-    (sum, name) => sum + sizeOf(join(dataDir, name)),
+    (sum, name) => sum + sizeOfFile(join(dataDir, name)),
     0,
   )
   return {
-    sizes: { checkpoints: bytes, database, blobs, manifest },
+    sizes: {
+      checkpoints: bytes,
+      copies: sizeOfFolder(join(dataDir, 'workspaces')),
+      database,
+      blobs,
+      manifest,
+    },
     conversations: conversations.length,
     checkpoints: checkpoints?.length ?? 0,
     packs,
@@ -109,6 +122,10 @@ export async function examine(deps: {
 
   async function leftovers(): Promise<string[]> {
     const found: string[] = []
+    for (const id of await deps.store.copies(deps.workspaceId)) {
+      if (!workspaceIds.includes(id))
+        found.push(`the working copy ${id} is not there, and a conversation works in it`)
+    }
     for (const id of workspaceIds) {
       const pending = await deps.store.pending(id)
       if (pending)
@@ -145,16 +162,4 @@ export function watchAgain(dataDir: string): void {
   const manifest = openManifest(join(dataDir, 'manifest.db'))
   manifest.setNote('watching_failed', null)
   manifest.close()
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
-}
-
-function sizeOfFolder(folder: string): number {
-  if (!existsSync(folder)) return 0
-  const files = readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) =>
-    entry.isFile(),
-  )
-  return files.reduce((sum, file) => sum + sizeOf(join(file.parentPath, file.name)), 0)
 }

@@ -125,6 +125,15 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     const pending = await store.pending(workspaceId)
     if (!pending) return
     if (!isSafe(pending)) return await store.abandon(workspaceId, pending)
+    const wanted = [pending.target, pending.safety.checkpoint_id]
+    if (!(await asked(workspace.has(wanted)))) {
+      // The store was lost: nobody can finish it any more, nor take it back.
+      log.error(
+        { change: pending.id, kind: pending.kind },
+        'a change of files can not be finished: its checkpoints are gone',
+      )
+      return await store.abandon(workspaceId, pending)
+    }
     const done = await putFilesBack(pending)
     try {
       await store.finish(workspaceId, pending, done)

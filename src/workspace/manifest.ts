@@ -21,6 +21,8 @@ export interface Manifest {
   /** Files that the agent's tools wrote: captured whatever the rules say (W3). */
   toolWritten(): ToolWritten[]
   noteToolWritten(file: ToolWritten): void
+  /** What tools have overwritten, of all working copies: no checkpoint may have it yet. */
+  overwritten(): string[]
   /** A checkpoint whose frame may not be stored yet. */
   noteCommit(id: string, at: number): void
   commitsSince(at: number): string[]
@@ -151,6 +153,15 @@ export function openManifest(path: string, copy: string | null = null): Manifest
         before?.mode ?? null,
         at,
       )
+    },
+    overwritten() {
+      const tables = db
+        .prepare("select name from sqlite_master where type = 'table' and name glob 'tool_written*'")
+        .all() as { name: string }[]
+      return tables.flatMap(({ name }) => {
+        const rows = db.prepare(`select before_object_id as oid from ${name} where oid is not null`).all()
+        return (rows as { oid: string }[]).map((row) => row.oid)
+      })
     },
     note(name) {
       const row = getNote.get(keyOf(name)) as { value: string } | undefined

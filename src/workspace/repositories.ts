@@ -7,8 +7,10 @@ import {
   conversationsOnDisk,
   copiesOnDisk,
   copyFolder,
+  copyLock,
   makingMark,
   readBranches,
+  sizeOfFolder,
   writeBranches,
 } from './repository.ts'
 import type { Collected } from './store-upkeep.ts'
@@ -21,6 +23,8 @@ export interface RepositoriesDependencies {
   workspace: WorkspaceThread
   /** The workspaces that are here: the project's own, and those of conversations with a copy. */
   workspaceIds(): string[]
+  /** How the workspace of a conversation's own copy is called. */
+  copyId(conversationId: string): string
   dataDir: string
 }
 
@@ -53,22 +57,32 @@ export async function followLedger({
   return wrong
 }
 
-/** Drops what conversations that were deleted for good have here, and the objects that nobody reaches any more. */
+/** Drops what conversations that were deleted for good have here, and the objects that nobody reaches; answers the bytes. */
 export async function dropUnreachable(
   deps: RepositoriesDependencies,
   graceMs: number = GRACE_MS,
-): Promise<Collected | null> {
+): Promise<number> {
   const { store, workspace, dataDir } = deps
-  const copies = copiesOnDisk(dataDir)
-  const gone = new Set(await store.expiredAmong([...conversationsOnDisk(dataDir), ...copies]))
+  const gone = new Set(await store.expiredAmong(conversationsOnDisk(dataDir)))
+  const copies = await unusedCopies(deps)
   const removed = await store.checkpointsRemoved()
   const isDue = gone.size > 0 || removed !== (await workspace.condition()).checkpointsRemoved
   const collected = isDue ? await collectObjects(deps, gone, removed, graceMs) : null
-  for (const id of gone) {
-    if (copies.includes(id)) await dropCopy(workspace, dataDir, id)
-    rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
+  for (const id of gone) rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
+  let bytes = collected ? Math.max(0, collected.before.bytes - collected.after.bytes) : 0
+  for (const id of copies) {
+    bytes += sizeOfFolder(copyFolder(dataDir, id))
+    await dropCopy(workspace, dataDir, id)
   }
-  return collected
+  return bytes
+}
+
+/** Working copies of conversations that were deleted for good, where no other conversation works in them. */
+async function unusedCopies({ store, dataDir, copyId }: RepositoriesDependencies): Promise<string[]> {
+  const copies = copiesOnDisk(dataDir)
+  const gone = await store.expiredAmong(copies)
+  const used = new Set(gone.length === 0 ? [] : await store.inUse(gone.map(copyId)))
+  return gone.filter((id) => !used.has(copyId(id)))
 }
 
 async function collectObjects(
@@ -101,7 +115,7 @@ export async function dropCopy(workspace: WorkspaceThread, dataDir: string, id: 
   const folder = copyFolder(dataDir, id)
   if (existsSync(folder)) await workspace.copy(id).discard()
   rmSync(folder, { recursive: true, force: true })
-  rmSync(makingMark(dataDir, id), { force: true })
+  for (const path of [makingMark(dataDir, id), copyLock(dataDir, id)]) rmSync(path, { force: true })
 }
 
 function isSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {

@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 /**
@@ -45,7 +55,44 @@ export function copyFolder(dataDir: string, conversationId: string): string {
 
 /** Beside a copy for as long as its conversation is not stored yet. */
 export function makingMark(dataDir: string, conversationId: string): string {
-  return `${copyFolder(dataDir, conversationId)}.making`
+  return `${copyFolder(dataDir, conversationId)}${MAKING}`
+}
+
+/** Held by whoever puts files back in a copy. */
+export function copyLock(dataDir: string, conversationId: string): string {
+  return join(dataDir, `workspace-${conversationId}.lock`)
+}
+
+export function sizeOfFolder(folder: string): number {
+  if (!existsSync(folder)) return 0
+  const files = readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) =>
+    entry.isFile(),
+  )
+  return files.reduce((sum, file) => sum + sizeOfFile(join(file.parentPath, file.name)), 0)
+}
+
+export function sizeOfFile(path: string): number {
+  return lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+const MAKING = '.making'
+
+export function copiesInMaking(dataDir: string): string[] {
+  const folder = join(dataDir, 'workspaces')
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  return names.filter((name) => name.endsWith(MAKING)).map((name) => name.slice(0, -MAKING.length))
+}
+
+/** Ignore files are hidden, so no checkpoint has them; without them a copy would capture what the project ignores (W3). */
+export function copyIgnoreFiles(from: string, to: string): void {
+  const folders = readdirSync(to, { withFileTypes: true, recursive: true }).filter((entry) =>
+    entry.isDirectory(),
+  )
+  for (const path of ['', ...folders.map((entry) => relative(to, join(entry.parentPath, entry.name)))]) {
+    const source = join(from, path, '.gitignore')
+    if (lstatSync(source, { throwIfNoEntry: false })?.isFile())
+      copyFileSync(source, join(to, path, '.gitignore'))
+  }
 }
 
 export function copiesOnDisk(dataDir: string): string[] {

@@ -34,6 +34,7 @@ const calls = [
   'verifyWatching',
   'tidy',
   'collect',
+  'adopt',
   'discard',
   'condition',
 ] as const satisfies (keyof Workspace)[]

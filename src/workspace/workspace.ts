@@ -57,6 +57,8 @@ export interface Workspace {
    * many checkpoints the ledger has ever removed, for the next time.
    */
   collect(roots: readonly string[], since: number, removed: number): Promise<Collected>
+  /** Takes over what a checkpoint knows of files that tools wrote: a copy made from it captures them too (W3). */
+  adopt(checkpoint: string): Promise<void>
   /** Forgets a working copy whose folder has gone. */
   discard(): Promise<void>
   condition(): Promise<WorkspaceCondition>
@@ -356,12 +358,22 @@ export function openWorkspace(
         const reached = new Set(roots)
         const recent = manifest.commitsSince(since).filter((id) => !reached.has(id))
         const known = [...reached, ...recent].filter((id) => objects.has(id))
-        const collected = await collect({ git, store, checkpoints: known, others: [now.tree, now.record] })
+        const overwritten = manifest.overwritten().filter((id) => objects.has(id))
+        const others = [now.tree, now.record, ...overwritten]
+        const collected = await collect({ git, store, checkpoints: known, others })
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
         // What was kept only because it is recent may have to go the next time.
         if (recent.length === 0) manifest.setNote('checkpoints_removed', String(removed))
         return collected
       }),
+    adopt: (checkpoint) =>
+      locked(async () => {
+        const { record } = await readCommit(git, checkpoint)
+        for (const { path } of (await readRecord(git, record)).toolWritten) {
+          manifest.noteToolWritten({ path, wasLeftOut: true, before: null, at: Date.now() })
+        }
+        known.forget()
+      }, 'durably'),
     discard: () => inTurn(async () => manifest.drop()),
     condition: () =>
       inTurn(async () => ({

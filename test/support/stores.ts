@@ -87,8 +87,8 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
       // With a tenant others may be at work: what they put is not referred to yet.
       const isAlone = tenant === undefined
       const times = { retentionMs: isAlone ? 0 : deletedBefore, graceMs: isAlone ? -1000 : 60_000 }
-      const now = tenant === undefined ? {} : { now: { tenant } }
-      await createCollector({ ...parts, ...times }).collect({ by: 'a test', ...now })
+      const whose = { of: tenant ?? null, now: !isAlone }
+      await createCollector({ ...parts, ...times }).collect({ by: 'a test', ...whose })
     },
     openAgain: async () => onEngine(await open(folder)).ledger,
     openQueueAgain: async () => onEngine(await open(folder)),

@@ -130,7 +130,8 @@ describe('tools stay in the workspace', () => {
     await writeFile(join(real, 'secret.txt'), 'inside')
     let isOver = false
     const replaceBy = async (act: () => Promise<void>): Promise<void> => {
-      await rm(real, { recursive: true, force: true })
+      // A tool may be writing into it.
+      await rm(real, { recursive: true, force: true, maxRetries: 10, retryDelay: 1 })
       await act().catch(() => replaceBy(act))
     }
     const flipping = (async () => {

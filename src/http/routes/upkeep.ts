@@ -30,8 +30,8 @@ const audit = createRoute({
 export function addUpkeepRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(collect, async (c) => {
     const { dry_run: isDryRun = false, now = false } = c.req.valid('json') ?? {}
-    const { tenant, name: by } = c.get('caller')
-    return c.json(await deps.collector.collect({ by, isDryRun, ...(now ? { now: { tenant } } : {}) }), 200)
+    const { tenant: of, name: by } = c.get('caller')
+    return c.json(await deps.collector.collect({ by, of, isDryRun, now }), 200)
   })
 
   app.openapi(audit, async (c) => {

@@ -3,10 +3,15 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:f
 import { join } from 'node:path'
 import type { BlobStore } from '../../core/blobs.ts'
 
+/** Of a blob that is being deleted. */
+const ASIDE = '.deleting'
+const HALF_WRITTEN_MS = 60 * 60 * 1000
+
 /** Blobs as files, `ab/abcdef…`: written aside, synced and renamed, so that a file under its name is always whole. */
 export function createFolderBlobs(folder: string): BlobStore {
   const folderOf = (key: string) => join(folder, key.slice(0, 2))
   const pathOf = (key: string) => join(folderOf(key), key)
+  const asideOf = (key: string) => join(folderOf(key), `.${key}${ASIDE}`)
 
   return {
     async put(key, bytes) {
@@ -16,15 +21,20 @@ export function createFolderBlobs(folder: string): BlobStore {
       for (const changed of [folderOf(key), folder]) await syncFolder(changed)
     },
     async get(key) {
+      const found = await readFile(pathOf(key)).catch(nullIfMissing)
+      if (found) return found
+      // Somebody was about to delete it, and has not come to it, or will put it back.
+      await rename(asideOf(key), pathOf(key)).catch(nullIfMissing)
       return await readFile(pathOf(key)).catch(nullIfMissing)
     },
     async delete(key, putBefore = Infinity) {
-      const aside = join(folderOf(key), `.${key}.${randomBytes(6).toString('hex')}`)
+      const aside = asideOf(key)
       // Out of the way first: who puts it from now on makes it anew, and who did before can be seen by its time.
-      const moved = await rename(pathOf(key), aside).then(() => true, nullIfMissing)
-      if (!moved) return false
-      if ((await stat(aside)).mtimeMs >= putBefore) {
-        await rename(aside, pathOf(key))
+      await rename(pathOf(key), aside).catch(nullIfMissing)
+      const found = await stat(aside).catch(nullIfMissing)
+      if (!found) return false
+      if (found.mtimeMs >= putBefore) {
+        await rename(aside, pathOf(key)).catch(nullIfMissing)
         return false
       }
       await rm(aside, { force: true })
@@ -33,10 +43,18 @@ export function createFolderBlobs(folder: string): BlobStore {
     async *keys(putBefore) {
       const folders = (await readdir(folder).catch(nullIfMissing)) ?? []
       for (const name of folders.sort()) {
+        if (name.startsWith('.')) continue
         const files = await readdir(join(folder, name))
         for (const file of files.sort()) {
-          if (file.startsWith('.')) continue
-          if (putBefore === undefined || (await isOlder(join(folder, name, file), putBefore))) yield file
+          const path = join(folder, name, file)
+          const isAside = file.endsWith(ASIDE)
+          if (file.startsWith('.') && !isAside) {
+            // Half-written by somebody who is gone.
+            if (await isOlder(path, Date.now() - HALF_WRITTEN_MS)) await rm(path, { force: true })
+            continue
+          }
+          if (putBefore !== undefined && !(await isOlder(path, putBefore))) continue
+          yield isAside ? file.slice(1, -ASIDE.length) : file
         }
       }
     },

@@ -4,8 +4,9 @@ import type { WorkQuery, WorkRows } from '../../core/work-sessions.ts'
 import { MAIN } from '../../core/work-sessions.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
+import { family } from './family.ts'
 import { findHead, lineOf } from './line.ts'
-import { isRebuilding } from './rebuilding.ts'
+import { isRebuilding, rebuilding } from './rebuilding.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -43,6 +44,7 @@ export function* knownAmong({ db, isIn, list }: Dialect, ids: readonly string[])
 
 export function* workRows(dialect: Dialect, asked: Asked): Script<Refusable<WorkRows>> {
   const { tenant, id } = asked
+  if (yield* isRebuilding(dialect)) return rebuilding
   const conversation = yield* workspaceOf(dialect, asked)
   if ('refused' in conversation) return conversation
   const { tips, closings } = yield* ownRows(dialect, sql`conversation_id = ${id}`)
@@ -61,12 +63,12 @@ export function* workRowsOn(
   workspaceId: string | null,
   line: readonly LinePart[],
 ): Script<WorkRows> {
-  const own = line.filter((part) => part.conversationId === id)
-  const places = own.map(({ segment, to }) => sql`(segment = ${segment} and seq <= ${to})`)
-  const rows =
-    places.length === 0
-      ? { tips: [], closings: [] }
-      : yield* ownRows(dialect, sql`(${sql.join(places, sql` or `)})`)
+  const own = line.filter((part) => part.conversationId === id).map(({ segment, to }) => [segment, to])
+  const places = dialect.items(JSON.stringify(own), ['place', 'upto'])
+  const rows = yield* ownRows(
+    dialect,
+    sql`exists (select 1 from ${places} as p where p.place = segment and seq <= p.upto)`,
+  )
   const hasMain = rows.tips.some((tip) => tip.workSession === MAIN)
   return { workspaceId, ...rows, inherited: yield* inheritedBy(dialect, id, hasMain ? [] : line) }
 }
@@ -125,17 +127,18 @@ function* inheritedBy(
   return inherited
 }
 
-/** Where rows of the conversation stand: in its own segments, on its line or not, and in those that it inherits. */
+/** Where rows of the conversation stand: on its line, and on those that it has left and can go back to. */
 function placesOf(table: 'checkpoints' | 'file_edits', id: string) {
   return sql`
     with recursive line(segment, upto) as (
       select head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from conversations where id = ${id}
-      union all
+      union
+      select segment, seq from left_lines where conversation_id = ${id} and is_expired = 0
+      union
       select s.parent, s.cut from line join segments s on s.no = line.segment where s.parent is not null
     ), place(segment, seq) as (
-      select segment, seq from ${sql.table(table)} where conversation_id = ${id}
-      union
-      select t.segment, t.seq from line join ${sql.table(table)} t on t.segment = line.segment and t.seq <= line.upto
+      select distinct t.segment, t.seq
+        from line join ${sql.table(table)} t on t.segment = line.segment and t.seq <= line.upto
     )`
 }
 
@@ -257,8 +260,29 @@ export function* findCheckpoint(
         where x.checkpoint_id like ${`${query.checkpointId}%`}
         limit 2`.compile(dialect.db),
   })
-  if (found.length > 1) return { ...noCheckpoint, why: 'More than one checkpoint begins like this.' }
-  return found[0] ? { checkpointId: found[0].checkpoint_id } : noCheckpoint
+  const known = found.length > 0 ? found : yield* ofRelatives(dialect, query)
+  if (known.length > 1) return { ...noCheckpoint, why: 'More than one checkpoint begins like this.' }
+  return known[0] ? { checkpointId: known[0].checkpoint_id } : noCheckpoint
+}
+
+/** Of a conversation of the same family: so what was tried in a fork's own copy can be taken over. */
+function* ofRelatives(
+  dialect: Dialect,
+  query: Asked & { checkpointId: string },
+): Script<{ checkpoint_id: string }[]> {
+  const relatives = yield* family(dialect, query)
+  if ('refused' in relatives) return []
+  const { db, isIn, list } = dialect
+  const ids = relatives.flatMap(({ id, isDeleted }) => (isDeleted ? [] : id))
+  return yield* all(
+    db
+      .selectFrom('checkpoints as x')
+      .select('x.checkpoint_id')
+      .distinct()
+      .where('x.checkpoint_id', 'like', `${query.checkpointId}%`)
+      .where(isIn('x.conversation_id', list(ids)))
+      .limit(2),
+  )
 }
 
 export function* conversationsWithWork(
@@ -286,6 +310,32 @@ export function* reachableCheckpoints(dialect: Dialect, _all: null): Script<stri
   if (yield* isRebuilding(dialect)) return null
   const rows = yield* all(dialect.db.selectFrom('checkpoints').select('checkpoint_id').distinct())
   return rows.map((row) => row.checkpoint_id)
+}
+
+/** Which of these workspaces a conversation still has that was not deleted for good. */
+export function* workspacesInUse({ db, isIn, list }: Dialect, ids: readonly string[]): Script<string[]> {
+  const rows = yield* all(
+    db
+      .selectFrom('conversations as c')
+      .select('c.workspace_id')
+      .distinct()
+      .where('c.is_expired', '=', 0)
+      .where(isIn('c.workspace_id', list(ids))),
+  )
+  return rows.flatMap((row) => row.workspace_id ?? [])
+}
+
+/** The workspaces of copies that conversations which were not deleted work in. */
+export function* copiesInUse({ db }: Dialect, workspaceId: string): Script<string[]> {
+  const rows = yield* all(
+    db
+      .selectFrom('conversations as c')
+      .select('c.workspace_id')
+      .distinct()
+      .where('c.deleted_at', 'is', null)
+      .where(sql<boolean>`substr(c.workspace_id, 1, ${workspaceId.length + 6}) = ${`${workspaceId}.conv_`}`),
+  )
+  return rows.flatMap((row) => row.workspace_id ?? [])
 }
 
 export function* expiredAmong({ db, isIn, list }: Dialect, ids: readonly string[]): Script<string[]> {

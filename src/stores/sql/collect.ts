@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Removed, Swept, Unreachable } from '../../core/collection.ts'
 import { projectionTables } from '../../core/projection.ts'
 import type { Dialect } from './dialect.ts'
+import { lockConversations } from './lock.ts'
 import { runIdOf } from './place.ts'
 import { isRebuilding } from './rebuilding.ts'
 import { ABANDONED } from './schema.ts'
@@ -85,9 +86,11 @@ export function* collectSegment(
   dialect: Dialect,
   { segment, keepTo }: Pick<Unreachable, 'segment' | 'keepTo'>,
 ): Script<{ removed: Removed; isDone: boolean }> {
-  const { db, lockRows } = dialect
+  const { db } = dialect
+  const owner = yield* first(db.selectFrom('segments').select('conversation_id').where('no', '=', segment))
+  // The lock that a rebuild takes too: from here on either it has begun, or it waits for us.
+  if (owner) yield* lockConversations(dialect, [owner.conversation_id])
   if (yield* isRebuilding(dialect)) return { removed: { ...nothing }, isDone: true }
-  yield* first(db.selectFrom('segments').select('no').where('no', '=', segment).modifyEnd(lockRows))
   const events = yield* all(
     db
       .selectFrom('events')
@@ -180,8 +183,23 @@ export function* readCounter({ db }: Dialect, name: string): Script<number> {
   return row?.value ?? 0
 }
 
-export function* sweep({ db }: Dialect, command: { before: string }): Script<Swept> {
+export function* makeStoreId(dialect: Dialect, id: number): Script<number> {
+  const { db } = dialect
+  yield* all(
+    db
+      .insertInto('counters')
+      .values({ name: STORE_ID, value: id })
+      .onConflict((conflict) => conflict.doNothing()),
+  )
+  return yield* readCounter(dialect, STORE_ID)
+}
+
+const STORE_ID = 'store_id'
+
+export function* sweep(dialect: Dialect, command: { before: string }): Script<Swept> {
+  const { db } = dialect
   const { before } = command
+  if (yield* isRebuilding(dialect)) return { conversations: 0, idempotency_keys: 0, tokens: 0 }
   yield* all(db.deleteFrom('left_lines').where('is_expired', '=', 1))
   let swept = new Set<string>()
   for (;;) {

@@ -13,7 +13,7 @@ import { findHead, type HeadOfLine, lineOf } from './line.ts'
 import { type FoundMessage, messageOn, noMessage, placeOf } from './place.ts'
 import { abandonAll } from './queue.ts'
 import { readConversation } from './read-conversations.ts'
-import { isRebuilding } from './rebuilding.ts'
+import { isRebuilding, rebuilding } from './rebuilding.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
@@ -78,11 +78,6 @@ const notDeletable = {
   why: 'Only messages of people can be deleted, with all that came after them. Delete the message that this one answers.',
 } as const satisfies Refusal
 
-const rebuilding = {
-  refused: 'storage_failed',
-  why: 'The read models are being made again, and it is not known yet what must be kept. Try again in a moment.',
-} as const satisfies Refusal
-
 export function* cut(dialect: Dialect, command: CutCommand & { now: number }): Script<Refusable<Cut>> {
   const { tenant, conversationId, by, now } = command
   if (yield* isRebuilding(dialect)) return rebuilding
@@ -96,7 +91,7 @@ export function* cut(dialect: Dialect, command: CutCommand & { now: number }): S
   const frames: FrameDraft[] = [
     { kind: 'conversation.truncated', cut_after: after, message_id, by },
     ...(yield* keptTitle(dialect, { old: line, behind: after, now: rest })),
-    ...(yield* keptWork(dialect, { tenant, id: conversationId }, rest)),
+    ...(yield* keptWork(dialect, { tenant, id: conversationId }, { old: line, behind: after, now: rest })),
   ]
   const segment = yield* beginSegment(dialect, {
     tenant,
@@ -142,16 +137,18 @@ function* leave(
 
 type LeftLine = Omit<Schema['left_lines'], 'no'> & { no: number }
 
-function* leftLines({ db, lockRows }: Dialect, conversationId: string): Script<LeftLine[]> {
-  return yield* all(
-    db
-      .selectFrom('left_lines')
-      .selectAll()
-      .where('conversation_id', '=', conversationId)
-      .where('is_expired', '=', 0)
-      .orderBy('no', 'desc')
-      .modifyEnd(lockRows),
-  )
+function* leftLines(
+  { db, lockRows }: Dialect,
+  conversationId: string,
+  use: 'read' | 'change',
+): Script<LeftLine[]> {
+  const rows = db
+    .selectFrom('left_lines')
+    .selectAll()
+    .where('conversation_id', '=', conversationId)
+    .where('is_expired', '=', 0)
+    .orderBy('no', 'desc')
+  return yield* all(use === 'change' ? rows.modifyEnd(lockRows) : rows)
 }
 
 export function* deletable(
@@ -184,7 +181,10 @@ export function* deletable(
   if (!queued) return noMessage
   // It is being worked on, and about to be on the line.
   if (queued.state === 'active') return { earlier: null }
-  return { ...noMessage, why: `The message waits in the queue: take ${queued.run_id} out of it.` }
+  return {
+    ...noMessage,
+    why: `The message waits in the queue: take it out, waymark queue --remove ${queued.run_id}`,
+  }
 }
 
 function cutOf(left: LeftLine): Cut {
@@ -205,18 +205,18 @@ export function* undoCut(
   const head = yield* findHead(dialect, tenant, conversationId, 'change')
   if (!head) return noConversation
   const current = yield* lineOf(dialect, head.head_segment, head.seq)
-  if (yield* messageOn(dialect, current, messageId)) {
-    return { refused: 'message_not_deleted', why: 'The message is there: it has not been deleted.' }
-  }
-  const found = yield* lineWith(dialect, conversationId, messageId)
-  if (!found) {
-    return { ...noMessage, why: 'The conversation has no such message that could still be brought back.' }
-  }
+  if (yield* messageOn(dialect, current, messageId)) return notDeleted
+  const found = yield* lineWith(dialect, conversationId, messageId, 'change')
+  if (!found) return goneForGood
   const { left, line } = found
   const common = placeOnLine(line, current)?.after ?? 0
   const frames = [
     ...(yield* keptTitle(dialect, { old: current, behind: common, now: line })),
-    ...(yield* keptWork(dialect, { tenant, id: conversationId }, line)),
+    ...(yield* keptWork(
+      dialect,
+      { tenant, id: conversationId },
+      { old: current, behind: common, now: line },
+    )),
   ]
   const question = yield* firstQuestion(dialect, current, common)
   yield* leave(
@@ -246,12 +246,36 @@ export function* undoCut(
   }
 }
 
+/** Whether there is a line to go back to, before anything is stopped for it. */
+export function* undeletable(
+  dialect: Dialect,
+  query: { tenant: string; id: ConversationId; messageId: string },
+): Script<Refusable<{ done: true }>> {
+  if (yield* isRebuilding(dialect)) return rebuilding
+  const head = yield* findHead(dialect, query.tenant, query.id, 'read')
+  if (!head) return noConversation
+  const line = yield* lineOf(dialect, head.head_segment, head.seq)
+  if (yield* messageOn(dialect, line, query.messageId)) return notDeleted
+  return (yield* lineWith(dialect, query.id, query.messageId)) ? { done: true } : goneForGood
+}
+
+const notDeleted = {
+  refused: 'message_not_deleted',
+  why: 'The message is there: it has not been deleted.',
+} as const satisfies Refusal
+
+const goneForGood = {
+  ...noMessage,
+  why: 'The conversation has no such message that could still be brought back.',
+} as const satisfies Refusal
+
 function* lineWith(
   dialect: Dialect,
   conversationId: string,
   messageId: string,
+  use: 'read' | 'change' = 'read',
 ): Script<{ left: LeftLine; line: LinePart[] } | undefined> {
-  for (const left of yield* leftLines(dialect, conversationId)) {
+  for (const left of yield* leftLines(dialect, conversationId, use)) {
     const line = yield* lineOf(dialect, left.segment, left.seq)
     if (yield* messageOn(dialect, line, messageId)) return { left, line }
   }

@@ -1,10 +1,18 @@
 import { headOf, type Line, type LinePart, partsBetween } from '../../core/line.ts'
-import { labels, MAIN, type WorkRows, type WorkState, workStateOf } from '../../core/work-sessions.ts'
+import {
+  labels,
+  MAIN,
+  sessionNumber,
+  type WorkRows,
+  type WorkState,
+  workStateOf,
+} from '../../core/work-sessions.ts'
 import type { Frame, FrameDraft } from '../../protocol/frames.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import { workRows, workRowsOn } from './checkpoints.ts'
 import type { Dialect } from './dialect.ts'
 import { runIdOf } from './place.ts'
+import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
 /**
@@ -50,19 +58,24 @@ function* lastTitle(dialect: Dialect, line: Line): Script<string | null> {
   return null
 }
 
-/** The approved state, the open work session and its last checkpoint, as far as the new line does not tell of them. */
+/**
+ * The files as they were at the place, what people's restores and resets have saved, the approved state, the open work session
+ * and its last checkpoint, as far as the new line does not tell of them.
+ */
 export function* keptWork(
   dialect: Dialect,
   asked: { tenant: string; id: ConversationId },
-  line: readonly LinePart[],
+  { old, behind, now: line }: { old: Line; behind: number; now: readonly LinePart[] },
 ): Script<FrameDraft[]> {
   const rows = yield* workRows(dialect, asked)
   if ('refused' in rows) return []
   const before = workStateOf(rows)
   const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)
-  const frames: FrameDraft[] = []
+  const left = partsBetween(old, behind + 1, headOf(old))
+  const frames: FrameDraft[] = yield* keptSafe(dialect, asked.id, before.session, left)
+  let { lastNumber } = before
   const kept = (workSession: string, checkpointId: string) => {
-    const number = before.lastNumber + frames.length + 1
+    const number = ++lastNumber
     told.tips = [
       ...told.tips.filter((tip) => tip.workSession !== workSession),
       { workSession, checkpointId, count: 1, number, firstAt: '' },
@@ -72,17 +85,67 @@ export function* keptWork(
   if (before.main !== null && workStateOf(told).main !== before.main) {
     frames.push(yield* kept(MAIN, before.main))
   }
-  if (workStateOf(told).session !== before.session) {
-    const closing = rows.closings.find((one) => one.nextSession === before.session)
-    if (closing) {
-      told.closings = [...told.closings, closing]
-      frames.push(yield* closingFrame(dialect, asked.id, before, closing))
-    }
+  for (const closing of standing(rows)) {
+    if (told.closings.some((one) => one.workSession === closing.workSession)) continue
+    told.closings = [...told.closings, closing]
+    frames.push(yield* closingFrame(dialect, asked.id, before, closing))
   }
   if (before.tip !== null && workStateOf(told).tip !== before.tip) {
     frames.push(yield* kept(before.session, before.tip))
   }
   return frames
+}
+
+/** How the open session was opened, and when something was approved last. */
+function standing({ closings }: WorkRows): WorkRows['closings'] {
+  const byNumber = closings.toSorted((a, b) => sessionNumber(a.workSession) - sessionNumber(b.workSession))
+  const approved = byNumber.findLast((closing) => closing.status === 'merged')
+  const last = byNumber.at(-1)
+  return [...new Set([approved, last])].flatMap((closing) => closing ?? [])
+}
+
+/** So many of what restores and resets have saved are told of again: the last ones. */
+const MOST_SAVED = 20
+
+/** The checkpoint of the place, and what was there before files were put back. */
+function* keptSafe(
+  { db }: Dialect,
+  id: string,
+  session: string,
+  left: readonly LinePart[],
+): Script<FrameDraft[]> {
+  const saved: Schema['checkpoints'][] = []
+  for (const part of left) {
+    const rows = yield* all(
+      db
+        .selectFrom('checkpoints')
+        .selectAll()
+        .where('segment', '=', part.segment)
+        .where('seq', '>=', part.from)
+        .where('seq', '<=', part.to)
+        .orderBy('seq'),
+    )
+    saved.push(...rows)
+  }
+  const [place, ...rest] = saved
+  const safe = rest.filter(
+    ({ label, conversation_id }) =>
+      conversation_id === id && (label === labels.beforeRestore || label === labels.beforeReset),
+  )
+  // The sessions of a parent are not the fork's own.
+  const own = place && (place.conversation_id === id ? place : { ...place, work_session: session, number: 0 })
+  const wanted = [...(own ? [own] : []), ...safe.slice(-MOST_SAVED)]
+  const once = new Map(wanted.map((row) => [row.checkpoint_id, row]))
+  return [...once.values()].map((row) => ({ kind: 'workspace.checkpoint', ...fieldsOf(row) }))
+}
+
+type Told = Omit<Schema['checkpoints'], 'segment' | 'seq' | 'conversation_id' | 'run_id' | 'created_at'>
+
+/** Without a label that holds words of a message. */
+function fieldsOf(row: Told): Told {
+  const { checkpoint_id, work_session, files, changed, excluded, number } = row
+  const label = labels.isOfMessage(row.label) ? labels.kept : row.label
+  return { checkpoint_id, work_session, label, files, changed, excluded, number }
 }
 
 function* keptCheckpoint(
@@ -94,23 +157,12 @@ function* keptCheckpoint(
   const row = yield* first(
     db
       .selectFrom('checkpoints')
-      .select(['files', 'changed', 'excluded'])
+      .select(['files', 'changed', 'excluded', 'label'])
       .where('checkpoint_id', '=', checkpoint_id)
       .limit(1),
   )
-  // Without the label it was made with: that holds words of the message it was made for.
-  const { files = 0, changed = 0, excluded = 0 } = row ?? {}
-  const label = labels.kept
-  return {
-    kind: 'workspace.checkpoint',
-    checkpoint_id,
-    work_session,
-    label,
-    files,
-    changed,
-    excluded,
-    number,
-  }
+  const known = row ?? { files: 0, changed: 0, excluded: 0, label: labels.kept }
+  return { kind: 'workspace.checkpoint', ...fieldsOf({ ...known, checkpoint_id, work_session, number }) }
 }
 
 function* closingFrame(

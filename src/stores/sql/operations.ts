@@ -11,6 +11,7 @@ import { audit, readAudit } from './audit.ts'
 import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
 import {
   conversationsWithWork,
+  copiesInUse,
   expiredAmong,
   findCheckpoint,
   knownAmong,
@@ -19,12 +20,21 @@ import {
   reachableCheckpoints,
   workRows,
   workspaceOf,
+  workspacesInUse,
 } from './checkpoints.ts'
-import { collectSegment, expire, readCounter, sweep, unreachable, unreferencedBlobs } from './collect.ts'
+import {
+  collectSegment,
+  expire,
+  makeStoreId,
+  readCounter,
+  sweep,
+  unreachable,
+  unreferencedBlobs,
+} from './collect.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { family } from './family.ts'
-import { cut, deletable, fork, undoCut } from './fork-and-cut.ts'
+import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
 import { claimable, claimRun, releaseLeases, renewLeases } from './leases.ts'
 import { branches, line, messages } from './messages.ts'
@@ -64,6 +74,7 @@ export const reads = {
   family,
   checkpointAt,
   deletable,
+  undeletable,
   unreachable,
   unreferencedBlobs,
   readCounter,
@@ -81,6 +92,8 @@ export const reads = {
   readResponse,
   workRows,
   workspaceOf,
+  workspacesInUse,
+  copiesInUse,
   knownAmong,
   answeredBefore,
   listCheckpoints,
@@ -133,6 +146,7 @@ export const writes = {
   revokeToken,
   expire,
   collectSegment,
+  makeStoreId,
   sweep,
   audit,
   dropProjections,

@@ -6,6 +6,7 @@ import type { AnyFrame } from '../../protocol/frames.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead, type HeadOfLine, lineOf } from './line.ts'
+import { isRebuilding, rebuilding } from './rebuilding.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
@@ -105,14 +106,20 @@ export function* checkpointAt(
   dialect: Dialect,
   asked: Asked,
 ): Script<Refusable<{ after: number; checkpointId: string | null }>> {
+  if (yield* isRebuilding(dialect)) return rebuilding
   const place = yield* placeOf(dialect, asked, 'read')
   if ('refused' in place) return place
-  const { line, after } = place
+  const { line, after, segment } = place
   const question = yield* lastQuestion(dialect, line, after)
-  if (question && !(yield* hasEnded(dialect, line, after, question))) {
-    return { after, checkpointId: question.checkpoint_id }
-  }
-  return { after, checkpointId: yield* checkpointOn(dialect, line, after + 1, headOf(line)) }
+  // A run that the line has left in the middle is over there.
+  const isInside =
+    question?.segment === segment && !(yield* hasEnded(dialect, line, after, question as FoundMessage))
+  if (isInside) return { after, checkpointId: question?.checkpoint_id ?? null }
+  // What came next there, whether this line shows it or has left it; then what comes next on the line.
+  const next =
+    (yield* firstCheckpoint(dialect, { segment, from: after + 1, to: Number.MAX_SAFE_INTEGER })) ??
+    (yield* checkpointOn(dialect, line, after + 1, headOf(line)))
+  return { after, checkpointId: next }
 }
 
 function* lastQuestion(
@@ -187,23 +194,31 @@ function kindOf(frame: string): string {
 
 /** The first checkpoint on these events of the line. */
 function* checkpointOn(
-  { db }: Dialect,
+  dialect: Dialect,
   line: readonly LinePart[],
   from: number,
   to: number,
 ): Script<string | null> {
   for (const part of partsBetween(line, from, to)) {
-    const found = yield* first(
-      db
-        .selectFrom('checkpoints')
-        .select('checkpoint_id')
-        .where('segment', '=', part.segment)
-        .where('seq', '>=', part.from)
-        .where('seq', '<=', part.to)
-        .orderBy('seq')
-        .limit(1),
-    )
-    if (found) return found.checkpoint_id
+    const found = yield* firstCheckpoint(dialect, part)
+    if (found !== null) return found
   }
   return null
+}
+
+function* firstCheckpoint(
+  { db }: Dialect,
+  { segment, from, to }: Pick<LinePart, 'segment' | 'from' | 'to'>,
+): Script<string | null> {
+  const found = yield* first(
+    db
+      .selectFrom('checkpoints')
+      .select('checkpoint_id')
+      .where('segment', '=', segment)
+      .where('seq', '>=', from)
+      .where('seq', '<=', to)
+      .orderBy('seq')
+      .limit(1),
+  )
+  return found?.checkpoint_id ?? null
 }

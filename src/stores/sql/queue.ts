@@ -6,6 +6,7 @@ import type {
   CancelCommand,
   EnqueueCommand,
   QueueState,
+  WaitingMessage,
   Wishes,
 } from '../../core/queue.ts'
 import { MAX_WAITING } from '../../core/queue.ts'
@@ -75,9 +76,7 @@ export function* readQueue(
     active: active
       ? { runId: active.run_id, messageId: active.message_id, startedAt: active.started_at ?? '' }
       : null,
-    waiting: rows
-      .filter((row) => row.state === 'waiting')
-      .map((row) => ({ runId: row.run_id, messageId: row.message_id, content: row.content })),
+    waiting: rows.filter((row) => row.state === 'waiting').map(asWaiting),
   }
 }
 
@@ -229,18 +228,23 @@ export function* abandonAll(dialect: Dialect, conversationId: string): Script<vo
 export function* stopAll(
   dialect: Dialect,
   command: CancelCommand,
-): Script<Refusable<{ runId: RunId | null }>> {
+): Script<Refusable<{ runId: RunId | null; waiting: WaitingMessage[] }>> {
   const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
   if (!head) return noConversation
   const rows = yield* runsOf(dialect, command.conversationId)
   const active = rows.find((row) => row.state === 'active')
+  const waiting = rows.filter((row) => row !== active).map(asWaiting)
   yield* leaveQueue(
     dialect,
-    rows.flatMap((row) => (row === active ? [] : row.run_id)),
+    waiting.map((row) => row.runId),
   )
-  if (!active) return { runId: null }
+  if (!active) return { runId: null, waiting }
   yield* markCancelled(dialect, active.run_id, command.by)
-  return { runId: active.run_id as RunId }
+  return { runId: active.run_id as RunId, waiting }
+}
+
+function asWaiting(row: { run_id: string; message_id: string; content: string }): WaitingMessage {
+  return { runId: row.run_id, messageId: row.message_id, content: row.content }
 }
 
 function* runsOf({ db }: Dialect, conversationId: string) {

@@ -41,6 +41,8 @@ if (role === 'writer') {
 }
 // Set last: in WAL the driver falls back to NORMAL, which can lose commits when the machine fails.
 database.pragma('synchronous = FULL')
+// What was deleted is not to be found in the file any more.
+database.pragma('secure_delete = ON')
 
 const runScript = createRunScript(database)
 const heads = createKnownHeads(database)
