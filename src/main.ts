@@ -125,7 +125,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const isOnlyServer = config.databaseUrl === null
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
-    const lines = { deletions, forks, collector, collection: store.collection }
+    const lines = { deletions, forks, collector, collection: store.collection, responses: store.responses }
     http = await serveHttp({ ...parts, ...lines, isOnlyServer, clock: systemClock, ...signIn, ...address })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`

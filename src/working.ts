@@ -16,6 +16,7 @@ import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { createRunWorker } from './workers/run-worker.ts'
 import type { WorkingCopy } from './working-copy.ts'
+import { dirtyFiles } from './workspace/dirty-files.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
 /** Whoever starts the server is served first. */
@@ -43,7 +44,8 @@ export async function startWorking(
 ): Promise<Working> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
-  const toolsIn = createToolsIn(config, results, copy)
+  const filesIn = createFilesIn(config, copy)
+  const toolsIn = createToolsIn(config, results, filesIn)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
@@ -60,6 +62,10 @@ export async function startWorking(
     clock: systemClock,
     model,
     tools: toolsIn,
+    activeFiles: async (id) => {
+      const { files, root, environment: more } = await filesIn(id)
+      return { files, dirty: () => dirtyFiles(root, { ...environment, ...more }) }
+    },
     mcp,
     policies,
     results,
@@ -99,29 +105,37 @@ function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
   throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
 }
 
-/** The tools of each working copy, made when they are first needed. */
-function createToolsIn(config: Config, results: ToolResults, copy: WorkingCopy) {
-  const made = new Map<string, Promise<Tool[]>>()
-
-  async function make(workspaceId: string): Promise<Tool[]> {
-    const { root, environment, beforeWrite } = copy.folderOf(workspaceId)
+/** Each working copy's folder, opened when it is first needed. */
+function createFilesIn(config: Config, copy: WorkingCopy) {
+  return createOnce(async (workspaceId) => {
+    const { root, environment, beforeWrite } = copy.folderOf(workspaceId ?? config.workspaceId)
     const files = await openConfinedFolder({ root, dataDir: config.dataDir, beforeWrite })
+    return { root, files, environment }
+  })
+}
+
+/** The tools of each working copy. */
+function createToolsIn(config: Config, results: ToolResults, filesIn: ReturnType<typeof createFilesIn>) {
+  return createOnce(async (workspaceId): Promise<Tool[]> => {
+    const { files, environment } = await filesIn(workspaceId)
     return [
       ...fileTools(files),
       ...walkTools(files),
       runCommandTool({ root: files.root, environment: { ...config.commandEnvironment, ...environment } }),
       ...conversationTools(results),
     ]
-  }
+  })
+}
 
-  return (workspaceId: string | null): Promise<Tool[]> => {
-    const id = workspaceId ?? config.workspaceId
-    let tools = made.get(id)
-    if (!tools) {
-      made.set(id, (tools = make(id)))
+function createOnce<T>(make: (id: string | null) => Promise<T>): (id: string | null) => Promise<T> {
+  const made = new Map<string | null, Promise<T>>()
+  return (id) => {
+    let one = made.get(id)
+    if (!one) {
+      made.set(id, (one = make(id)))
       // One that could not be opened is tried again.
-      tools.catch(() => made.delete(id))
+      one.catch(() => made.delete(id))
     }
-    return tools
+    return one
   }
 }

@@ -9,6 +9,7 @@ import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls } from '../core/run-record.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
+import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
 import { type Assembled, type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
 import { historyOf } from './history.ts'
 import type { McpTools } from './mcp.ts'
@@ -30,6 +31,8 @@ export interface AgentDependencies {
   model: string
   /** The tools for a workspace: each works on the files there. */
   tools(workspaceId: string | null): Promise<readonly Tool[]>
+  /** The files that go with a question (C3). */
+  activeFiles(workspaceId: string | null): Promise<ActiveFilesDependencies>
   mcp: McpTools
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
@@ -87,7 +90,10 @@ export function createAgent(deps: AgentDependencies): Agent {
 
   async function assemble(turn: Turn, past: RunPast, state: GraphState): Promise<Assembled> {
     const items = (await newFor(turn, past)).map(withTokens)
-    return { items, surroundings: nothingAround, chain: state.chain ?? null }
+    const chain = state.chain ?? null
+    const given = turn.message.extras.activeFiles ?? []
+    const found = await findActiveFiles(await deps.activeFiles(turn.workspaceId), given, chain)
+    return { items, surroundings: { ...found, chunks: [] }, chain }
   }
 
   /** What the line holds behind the last agent state, up to and including this run's message. */

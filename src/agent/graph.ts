@@ -114,9 +114,9 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
     reason: z.custom<string | null>(),
   })
   return new StateGraph(schema)
-    .addNode('assemble', async (state) => ({ ...(await steps.assemble(state as GraphState)) }))
+    .addNode('assemble', async (state) => ({ ...(await steps.assemble(state)) }))
     .addNode('model', async (state) => {
-      const { result, output, chain } = await steps.callModel(state as GraphState)
+      const { result, output, chain } = await steps.callModel(state)
       return {
         items: output,
         chain,
@@ -128,7 +128,7 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
       }
     })
     .addNode('tools', async (state) => {
-      const outcomes = await steps.runTools(state as GraphState)
+      const outcomes = await steps.runTools(state)
       const isLimit = state.modelCalls >= maxModelCalls
       return {
         items: outcomes,

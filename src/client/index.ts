@@ -10,6 +10,7 @@ import type {
   Collect,
   CollectionReport,
   Comparison,
+  ContextView,
   Conversation,
   ConversationList,
   CreateConversation,
@@ -24,6 +25,8 @@ import type {
   PatchConversation,
   QueueView,
   ResetDone,
+  ResponseDetails,
+  ResponseList,
   Restore,
   Restored,
   SendMessage,
@@ -63,6 +66,11 @@ export interface Client {
   /** Undoes that; without a message, brings a deleted conversation back. */
   undelete(id: string, body?: Undelete): Promise<Undeleted>
   compare(id: string, other: string, query?: { limit?: number; diff?: boolean }): Promise<Comparison>
+  /** What the model was asked along the line, the last first. */
+  responses(id: string, query?: Paging): Promise<ResponseList>
+  response(id: string, responseId: string): Promise<ResponseDetails>
+  /** What the model saw at an event: the last request up to there, by origin and tokens. */
+  context(id: string, query?: { at?: number | undefined }): Promise<ContextView>
   /** Removes what no conversation reaches any more; for admins. */
   collect(body?: Collect): Promise<CollectionReport>
   /** Who deleted what; for admins. */
@@ -132,6 +140,9 @@ export function createClient(options: ClientOptions): Client {
       json(`${one(id)}/compare/${encodeURIComponent(other)}`, {
         query: { limit, diff: diff === undefined ? undefined : String(diff) },
       }),
+    responses: (id, query = {}) => json(`${one(id)}/responses`, { query: { ...query } }),
+    response: (id, responseId) => json(`${one(id)}/responses/${encodeURIComponent(responseId)}`),
+    context: (id, query = {}) => json(`${one(id)}/context`, { query: { ...query } }),
     collect: (body = {}) => json('/gc', { method: 'POST', body }),
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),

@@ -1,6 +1,7 @@
 import type { Usage } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { RunHold } from './ledger.ts'
+import type { MessageExtras } from './queue.ts'
 import type { RunRecord } from './run-record.ts'
 import type { RunWriter } from './run-writer.ts'
 
@@ -20,7 +21,7 @@ export interface Turn {
   /** Where its files are; null when it is about none. */
   workspaceId: string | null
   hold: RunHold
-  message: { messageId: string; content: string }
+  message: { messageId: string; content: string; extras: MessageExtras }
   /** Otherwise whoever may is asked before a tool changes anything. */
   mayChangeFiles: boolean
   writer: RunWriter

@@ -46,9 +46,16 @@ export interface EnqueueCommand {
   runId: RunId
   messageId: string
   content: string
+  extras?: MessageExtras
   /** Whether whoever sent it may change files; otherwise a person who may is asked before a tool does. */
   mayChangeFiles: boolean
   idempotency?: Idempotency
+}
+
+/** What goes with a message besides its words. */
+export interface MessageExtras {
+  /** Files whose whole text the model should see; with `content`, as it is in an editor and not yet on disk. */
+  activeFiles?: { path: string; content: string | null }[]
 }
 
 export interface Accepted {
@@ -98,6 +105,7 @@ export interface Claim {
   workspaceId: string | null
   messageId: string
   content: string
+  extras: MessageExtras
   mayChangeFiles: boolean
   hold: RunHold
   /** Whether somebody held it before, who is gone. */

@@ -9,6 +9,7 @@ import type { AppDependencies, AppEnv } from './env.ts'
 import { guardHostAndOrigin } from './guard.ts'
 import { addPages } from './pages.ts'
 import { answerProblem } from './problem.ts'
+import { addContextRoutes } from './routes/context.ts'
 import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
@@ -82,6 +83,7 @@ function createApi(deps: AppDependencies): App {
   addRunRoutes(api, deps)
   addLineRoutes(api, deps)
   addWorkRoutes(api, deps)
+  addContextRoutes(api, deps)
   addUpkeepRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api

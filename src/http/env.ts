@@ -5,6 +5,7 @@ import type { Deletions } from '../core/deletions.ts'
 import type { Forks } from '../core/forks.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Queue } from '../core/queue.ts'
+import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { HttpMetrics } from './metrics.ts'
@@ -25,6 +26,7 @@ export interface AppDependencies {
   sessions: WorkSessions
   forks: Forks
   deletions: Deletions
+  responses: Pick<Responses, 'list' | 'get'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>
   tokens: TokenStore

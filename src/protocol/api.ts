@@ -260,9 +260,28 @@ export type AuditList = z.infer<typeof auditListSchema>
 
 export const MAX_MESSAGE_CHARACTERS = 1_000_000
 
+const MAX_ACTIVE_FILES = 100
+const MAX_ACTIVE_CHARACTERS = 1_000_000
+const activePath = text(4096)
+  .min(1)
+  .refine(
+    (path) => !path.startsWith('/') && !path.split('/').includes('..'),
+    "must be a path from the project's folder",
+  )
+
 export const sendMessageSchema = z
   .strictObject({
     content: text(MAX_MESSAGE_CHARACTERS).refine((value) => value.trim() !== '', 'must not be empty'),
+    /** Files whose whole text the model should see: paths, or with their text as it is in an editor and not yet saved. */
+    active_files: z
+      .array(
+        z.union([
+          activePath,
+          z.strictObject({ path: activePath, content: z.string().max(MAX_ACTIVE_CHARACTERS) }),
+        ]),
+      )
+      .max(MAX_ACTIVE_FILES)
+      .optional(),
   })
   .meta({ id: 'SendMessage' })
 export type SendMessage = z.infer<typeof sendMessageSchema>
@@ -478,3 +497,66 @@ export const comparisonSchema = z
   })
   .meta({ id: 'Comparison' })
 export type Comparison = z.infer<typeof comparisonSchema>
+
+const responseShape = {
+  response_id: z.string(),
+  run_id: z.string(),
+  message_id: z.string(),
+  conversation_id: z.string(),
+  /** The last event before it was asked for. */
+  event_number: z.int(),
+  /** What the provider calls it. */
+  provider_id: z.string().nullable(),
+  /** The provider's response that it goes on from. */
+  previous_response_id: z.string().nullable(),
+  /** Whether it goes on from the last, and if not, why. */
+  chain: z.enum(['first', 'follow_up', 'expired', 'refused', 'changed', 'memory', 'not_kept']),
+  model: z.string(),
+  status: z.enum(['in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
+  usage: z.object({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }).nullable(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  created_at: z.string(),
+  ended_at: z.string().nullable(),
+}
+
+/** A piece of what the model is told. */
+const contextPartSchema = z.object({
+  origin: z.looseObject({ type: z.string() }),
+  tokens: z.int(),
+  /** Whether it is in the request's body. */
+  sent: z.boolean(),
+  why: z.string(),
+})
+export type ContextPartView = z.infer<typeof contextPartSchema>
+
+export const responseListSchema = z
+  .object({ items: z.array(z.object(responseShape)), next_cursor: z.string().nullable() })
+  .meta({ id: 'ResponseList' })
+export type ResponseList = z.infer<typeof responseListSchema>
+
+export const responseDetailsSchema = z
+  .object({
+    ...responseShape,
+    question: z.string(),
+    provider: z.string().nullable(),
+    workspace_id: z.string().nullable(),
+    parts: z.array(contextPartSchema),
+    /** The body, to the byte. */
+    request: z.string(),
+    /** The provider's own account of it. */
+    response: z.string().nullable(),
+  })
+  .meta({ id: 'ResponseDetails' })
+export type ResponseDetails = z.infer<typeof responseDetailsSchema>
+
+export const contextQuery = z.object({ at: z.coerce.number().int().positive().optional() })
+
+export const contextSchema = z
+  .object({
+    ...responseShape,
+    parts: z.array(contextPartSchema),
+    request: z.string(),
+    tokens: z.object({ sent: z.int(), not_sent: z.int() }),
+  })
+  .meta({ id: 'Context' })
+export type ContextView = z.infer<typeof contextSchema>

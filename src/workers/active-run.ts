@@ -29,7 +29,7 @@ const END_WAIT_MS = 200
 /** Works on a claimed run to its end, or until it is told to leave it. */
 export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   const { ledger, queue, states, agent, log } = deps
-  const { tenant, conversationId, messageId, content } = claim
+  const { tenant, conversationId, messageId, content, extras } = claim
   const { runId } = claim.hold
   const aborter = new AbortController()
   // Each call of the model and of a tool listens; there may be many in a run.
@@ -65,7 +65,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   async function begin(writer: RunWriter, record: RunRecord): Promise<void> {
     writer.write(...closeItems(record))
     if (record.hasMessage()) return writer.write(inProgress('carried on after an interruption'))
-    const message = { kind: 'message.user' as const, message_id: messageId, content }
+    const message = messageFrame(claim)
     try {
       const saved = await deps.sessions?.beforeMessage({ tenant, conversationId, content })
       if (!saved) return writer.write(message, inProgress())
@@ -93,7 +93,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       runId,
       workspaceId: claim.workspaceId,
       hold: claim.hold,
-      message: { messageId, content },
+      message: { messageId, content, extras },
       mayChangeFiles: claim.mayChangeFiles,
       writer,
       record,
@@ -133,7 +133,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
         const record = await recordOf(hold).catch(() => createRunRecord())
         const writer = writerFor(hold, record)
         // What was accepted is never without its message, whatever else could not be stored.
-        if (hold.frames === 0) writer.write({ kind: 'message.user', message_id: messageId, content })
+        if (hold.frames === 0) writer.write(messageFrame(claim))
         writer.write(...failureFrames(record, why))
         return await writer.flush()
       } catch (error) {
@@ -222,6 +222,16 @@ function isGone({ refusal }: AppendRefused): boolean {
 
 function isExpected(why: Error): boolean {
   return why instanceof Cancelled || why instanceof ModelFailure
+}
+
+function messageFrame({ messageId, content, extras }: Claim): FrameDraft<'message.user'> {
+  const active_files = extras.activeFiles?.map((file) => file.path) ?? []
+  return {
+    kind: 'message.user',
+    message_id: messageId,
+    content,
+    ...(active_files.length > 0 ? { active_files } : {}),
+  }
 }
 
 function inProgress(reason?: string): FrameDraft<'lifecycle'> {

@@ -1,11 +1,13 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import type { MessageExtras } from '../../core/queue.ts'
 import { workspaceNotHere } from '../../core/work-sessions.ts'
 import {
   acceptedMessageSchema,
   answerApprovalSchema,
   queueSchema,
+  type SendMessage,
   sendMessageSchema,
   stoppedSchema,
 } from '../../protocol/api.ts'
@@ -111,12 +113,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const now = clock.now()
     const { tenant, scopes } = c.get('caller')
     const id = conversationId(c.req.valid('param').id)
+    const message = c.req.valid('json')
     const command = {
       tenant,
       conversationId: id,
       runId: newId('run', now),
       messageId: newId('msg', now),
-      content: c.req.valid('json').content,
+      content: message.content,
+      ...extrasOf(message),
       mayChangeFiles: scopes.includes('workspace:write'),
     }
     if (deps.isOnlyServer) await refuseForeign(tenant, id)
@@ -185,6 +189,14 @@ function callerOf(c: Context<AppEnv>): { tenant: string; by: string } {
 function runId(text: string): RunId {
   if (!isId('run', text)) throw new WaymarkError('run_not_found', 'There is no such run.')
   return text
+}
+
+function extrasOf({ active_files = [] }: SendMessage): { extras?: MessageExtras } {
+  if (active_files.length === 0) return {}
+  const activeFiles = active_files.map((file) =>
+    typeof file === 'string' ? { path: file, content: null } : file,
+  )
+  return { extras: { activeFiles } }
 }
 
 function wantsStream(c: Context): boolean {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Fence } from '../../core/agent-states.ts'
-import type { Claim, ClaimCommand } from '../../core/queue.ts'
+import type { Claim, ClaimCommand, MessageExtras } from '../../core/queue.ts'
 import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { lockConversations } from './lock.ts'
@@ -13,7 +13,7 @@ import { lockWorkspace } from './work-changes.ts'
 /** How many runs are looked at for one claim: others may be faster at the first ones. */
 const CANDIDATES = 10
 
-type QueueRow = Omit<Schema['queue'], 'place'>
+type QueueRow = Omit<Schema['queue'], 'place' | 'extras'> & { extras: string | null }
 
 /** Runs that can be held: those whose holder is gone, and the first that waits where none is active. */
 export function* claimable(dialect: Dialect, command: ClaimCommand): Script<string[]> {
@@ -77,6 +77,7 @@ function* hold(
     workspaceId: row.workspace_id,
     messageId: row.message_id,
     content: row.content,
+    extras: JSON.parse(row.extras ?? '{}') as MessageExtras,
     mayChangeFiles: row.may_change_files === 1,
     hold: run,
     isTakenOver,

@@ -112,8 +112,7 @@ export function* checkpointAt(
   const { line, after, segment } = place
   const question = yield* lastQuestion(dialect, line, after)
   // A run that the line has left in the middle is over there.
-  const isInside =
-    question?.segment === segment && !(yield* hasEnded(dialect, line, after, question as FoundMessage))
+  const isInside = question?.segment === segment && !(yield* hasEnded(dialect, line, after, question))
   if (isInside) return { after, checkpointId: question?.checkpoint_id ?? null }
   // What came next there, whether this line shows it or has left it; then what comes next on the line.
   const next =

@@ -50,6 +50,7 @@ export function* enqueue(
       workspace_id: row?.workspace_id ?? null,
       message_id: messageId,
       content,
+      extras: command.extras ? JSON.stringify(command.extras) : null,
       may_change_files: command.mayChangeFiles ? 1 : 0,
       state: 'waiting',
       worker: null,

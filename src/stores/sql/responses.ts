@@ -135,7 +135,7 @@ export function* listResponses(
     if (query.upTo !== null) rows = rows.where('r.seq', '<=', query.upTo)
     if (query.before !== null) rows = rows.where('r.id', '<', query.before)
     const found = yield* all(rows.orderBy('r.id', 'desc').limit(query.limit + 1 - items.length))
-    items.push(...found.map((row) => asStored(row as Row)))
+    items.push(...found.map((row) => asStored(row)))
   }
   return { items: items.slice(0, query.limit), more: items.length > query.limit }
 }
@@ -147,7 +147,7 @@ export function* readResponse(
   const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
   if (!head) return noConversation
   for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
-    const row = (yield* first(rowsOn(dialect, part).where('r.id', '=', query.id))) as Row | undefined
+    const row: Row | undefined = yield* first(rowsOn(dialect, part).where('r.id', '=', query.id))
     if (!row) continue
     return {
       ...asStored(row),

@@ -72,6 +72,8 @@ export interface Schema {
     workspace_id: string | null
     message_id: string
     content: string
+    /** What was sent with it, as JSON. */
+    extras: Generated<string | null>
     may_change_files: number
     state: 'waiting' | 'active'
     worker: string | null

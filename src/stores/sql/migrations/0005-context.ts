@@ -1,5 +1,7 @@
-/** What the model was asked, and what came of it. */
+/** What goes with messages, what the model was asked, and what came of it. */
 export const contextTables = [
+  // What was sent with a message besides its words, as JSON.
+  'alter table queue add column extras {text}',
   `create table responses (
     id {text} primary key,
     conversation_id {text} not null,

@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto'
+import type { ActiveFile, Chain, SkippedFile } from '../core/context.ts'
+import type { MessageExtras } from '../core/queue.ts'
+import { estimateTokens } from './tokens.ts'
+import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
+import { asText } from './tools/file-diff.ts'
+
+/** A file that is larger goes to nobody whole (C3). */
+export const MAX_ACTIVE_BYTES = 100 * 1024
+/** A checkout in which everything is changed must not fill the model's context. */
+const MOST_FILES = 50
+
+export interface ActiveFilesDependencies {
+  files: ConfinedFolder
+  /** Files that git calls changed, from the folder's root; null for those it calls deleted. */
+  dirty(): Promise<{ path: string; isDeleted: boolean }[]>
+}
+
+export interface FoundFiles {
+  files: ActiveFile[]
+  skipped: SkippedFile[]
+}
+
+/** The files whose whole text goes to the model: named with the message, changed in git, or told before and gone since. */
+export async function findActiveFiles(
+  { files, dirty }: ActiveFilesDependencies,
+  given: NonNullable<MessageExtras['activeFiles']>,
+  chain: Chain | null,
+): Promise<FoundFiles> {
+  const wanted = new Map<string, { content: string | null; why: string }>()
+  for (const { path, content } of given) {
+    const shown = shownPath(files, path)
+    if (shown !== null)
+      wanted.set(shown, { content, why: content === null ? 'named with the message' : 'not saved yet' })
+  }
+  for (const { path, isDeleted } of await dirty()) {
+    if (!wanted.has(path)) wanted.set(path, { content: null, why: isDeleted ? 'deleted' : 'changed in git' })
+  }
+  // What the model believes to be there and is not.
+  for (const [path, sha256] of Object.entries(chain?.files ?? {})) {
+    if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: 'sent before' })
+  }
+  const found: FoundFiles = { files: [], skipped: [] }
+  for (const [path, { content, why }] of wanted) {
+    if (found.files.length >= MOST_FILES && why !== 'sent before') {
+      found.skipped.push({ path, bytes: 0, reason: `more than ${MOST_FILES} files are active` })
+      continue
+    }
+    await add(found, files, { path, content, why })
+  }
+  return found
+}
+
+async function add(
+  found: FoundFiles,
+  files: ConfinedFolder,
+  { path, content, why }: { path: string; content: string | null; why: string },
+): Promise<void> {
+  const bytes = content === null ? await bytesOf(files, path) : Buffer.from(content)
+  if (bytes === null || bytes instanceof Error) {
+    const isGone = bytes === null
+    if (isGone) found.files.push({ path, text: null, sha256: null, bytes: 0, why, tokens: 0 })
+    else if (why !== 'sent before') found.skipped.push({ path, bytes: 0, reason: bytes.message })
+    return
+  }
+  // It is only looked at whether it is still there.
+  if (why === 'sent before') return
+  if (bytes.length > MAX_ACTIVE_BYTES) {
+    found.skipped.push({ path, bytes: bytes.length, reason: `larger than ${MAX_ACTIVE_BYTES / 1024} KB` })
+    return
+  }
+  const text = asText(bytes)
+  if (text === null) return void found.skipped.push({ path, bytes: bytes.length, reason: 'not text' })
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  found.files.push({ path, text, sha256, bytes: bytes.length, why, tokens: estimateTokens(text) })
+}
+
+/** Null when it is not there; an error that says why it can't be had. */
+async function bytesOf(files: ConfinedFolder, path: string): Promise<Buffer | null | Error> {
+  try {
+    return (await files.read(path)).bytes
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    return error instanceof PathRefused ? error : new Error('it can not be read')
+  }
+}
+
+function shownPath(files: ConfinedFolder, path: string): string | null {
+  try {
+    return files.shown(path)
+  } catch (error) {
+    if (error instanceof PathRefused) return null
+    throw error
+  }
+}

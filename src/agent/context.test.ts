@@ -1,0 +1,275 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  calls,
+  type ModelServer,
+  type Part,
+  says,
+  startModelServer,
+} from '../../test/support/model-server.ts'
+import { ask, finalOf, ofKind } from '../../test/support/runs.ts'
+import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
+import type { AnyFrame } from '../protocol/frames.ts'
+
+const user = (content: string) => ({ role: 'user', content })
+const file = (path: string, text: string) => user(`<active_file path="${path}">\n${text}\n</active_file>`)
+
+describe('what the model is sent', () => {
+  let project: string
+  let model: ModelServer
+  let server: TestServer
+  let parts: Part[]
+
+  beforeEach(async () => {
+    project = mkdtempSync(join(tmpdir(), 'waymark-context-'))
+    parts = []
+    model = await startModelServer(parts)
+    server = await start()
+  })
+  afterEach(async () => {
+    vi.useRealTimers()
+    await server.close()
+    await model.close()
+    rmSync(project, { recursive: true, force: true })
+  })
+
+  const start = (options: Parameters<typeof startTestServer>[0] = {}) =>
+    startTestServer({ project, baseUrl: model.url, apiKey: 'sk-test', model: 'm', ...options })
+  const restart = async (options: Parameters<typeof startTestServer>[0] = {}) => {
+    await server.close()
+    server = await start(options)
+  }
+  const newConversation = async () => (await server.client.createConversation()).id
+  /** Sends a message and returns the body of the last request made for it. */
+  const sent = async (id: string, content: string, more: object = {}): Promise<Sent> => {
+    const { headers, ...init } = jsonBody({ content, ...more })
+    const response = await server.call(`/conversations/${id}/messages`, {
+      ...init,
+      headers: { ...headers, Accept: 'text/event-stream' },
+    })
+    await response.text()
+    return model.requests.at(-1) as unknown as Sent
+  }
+  const reasons = (frames: readonly AnyFrame[]) =>
+    ofKind(frames, 'lifecycle').flatMap((frame) => frame.reason ?? [])
+
+  interface Sent {
+    input: { role?: string; content?: unknown; type?: string }[]
+    previous_response_id?: string
+    store?: boolean
+  }
+
+  it('[C2] the first request has the question; a follow-up has only the id and the question', async () => {
+    const id = await newConversation()
+    parts.push({ events: says('one') }, { events: says('two') })
+    const first = await sent(id, 'hello')
+    expect(first).toMatchObject({ input: [user('hello')], store: true, model: 'm' })
+    expect(first).not.toHaveProperty('previous_response_id')
+    const second = await sent(id, 'and now?')
+    expect(second.input).toEqual([user('and now?')])
+    expect(second.previous_response_id).toMatch(/^resp_/)
+  })
+
+  it('[C2] behind a tool call only its outcome is sent', async () => {
+    const id = await newConversation()
+    parts.push({ events: calls('list_files', {}, 'call_1') }, { events: says('done') })
+    const last = await sent(id, 'look')
+    expect(last.input).toMatchObject([{ type: 'function_call_output', call_id: 'call_1' }])
+    expect(last.previous_response_id).toMatch(/^resp_/)
+    expect((await sent(id, 'again')).input).toEqual([user('again')])
+  })
+
+  it('[C2] [C3] active files go whole, and again only when they have changed; one that is gone is told', async () => {
+    const id = await newConversation()
+    writeFileSync(join(project, 'a.txt'), 'first')
+    writeFileSync(join(project, 'large.txt'), 'x'.repeat(100 * 1024 + 1))
+    const active_files = ['a.txt', 'large.txt', { path: 'buffer.txt', content: 'not saved' }]
+    expect((await sent(id, 'one', { active_files })).input).toEqual([
+      file('a.txt', 'first'),
+      file('buffer.txt', 'not saved'),
+      user('one'),
+    ])
+    expect((await sent(id, 'two', { active_files })).input).toEqual([user('two')])
+    writeFileSync(join(project, 'a.txt'), 'second')
+    expect((await sent(id, 'three', { active_files })).input).toEqual([
+      file('a.txt', 'second'),
+      user('three'),
+    ])
+    unlinkSync(join(project, 'a.txt'))
+    expect((await sent(id, 'four')).input).toEqual([
+      user('<deleted_file path="a.txt"/>'),
+      user('<deleted_file path="buffer.txt"/>'),
+      user('four'),
+    ])
+    expect((await sent(id, 'five')).input).toEqual([user('five')])
+    const { parts: told } = await server.client
+      .context(id, {
+        at: (await server.client.messages(id)).items[0]?.event_number ?? 0,
+      })
+      .catch(() => ({ parts: [] }))
+    expect(told).toEqual([])
+    const { items } = await server.client.responses(id)
+    const first = await server.client.response(id, items.at(-1)?.response_id ?? '')
+    expect(first.parts).toContainEqual({
+      origin: { type: 'file', path: 'large.txt', sha256: null, bytes: 102_401 },
+      tokens: 0,
+      sent: false,
+      why: 'larger than 100 KB',
+    })
+  })
+
+  it('[C3] files that git calls changed are active, and the repository is not touched', async () => {
+    const git = (...args: string[]) => execFileSync('git', args, { cwd: project, stdio: 'pipe' })
+    git('init', '-q')
+    mkdirSync(join(project, 'src'))
+    for (const name of ['same.txt', 'src/changed.txt', 'gone.txt']) writeFileSync(join(project, name), name)
+    git('add', '.')
+    git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'x')
+    writeFileSync(join(project, 'src/changed.txt'), 'now')
+    writeFileSync(join(project, 'new.txt'), 'new')
+    unlinkSync(join(project, 'gone.txt'))
+    const { input } = await sent(await newConversation(), 'hello')
+    expect(input).toEqual([
+      user('<deleted_file path="gone.txt"/>'),
+      file('src/changed.txt', 'now'),
+      file('new.txt', 'new'),
+      user('hello'),
+    ])
+  })
+
+  it('[C4] a chain that is 30 days old is not gone on from: everything is told again', async () => {
+    const id = await newConversation()
+    parts.push({ events: says('one') })
+    await sent(id, 'hello')
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 31 * 24 * 60 * 60 * 1000 })
+    const frames = await ask(server, id, 'still there?')
+    const last = model.requests.at(-1) as unknown as Sent
+    expect(last).not.toHaveProperty('previous_response_id')
+    expect(last.input).toMatchObject([user('hello'), { role: 'assistant' }, user('still there?')])
+    expect(reasons(frames)[0]).toMatch(/30 days/)
+    expect((await server.client.responses(id)).items[0]).toMatchObject({ chain: 'expired' })
+  })
+
+  it.each([
+    [404, { code: 'previous_response_not_found', param: 'previous_response_id' }],
+    [400, { code: null, param: 'previous_response_id' }],
+  ])(
+    '[C4] a chain that the provider refuses with %s is begun anew in the same run, once, and people see it',
+    async (status, error) => {
+      const id = await newConversation()
+      await sent(id, 'hello')
+      const message = "Previous response with id 'resp_x' not found."
+      parts.push(
+        { status, body: { error: { message, type: 'invalid_request_error', ...error } } },
+        { events: says('again') },
+      )
+      const frames = await ask(server, id, 'more')
+      expect(finalOf(frames).response_text).toBe('again')
+      const [refused, told] = model.requests.slice(-2) as unknown as [Sent, Sent]
+      expect(refused.previous_response_id).toMatch(/^resp_/)
+      expect(told).not.toHaveProperty('previous_response_id')
+      expect(told.input).toMatchObject([user('hello'), { role: 'assistant' }, user('more')])
+      expect(reasons(frames)).toContain('The model no longer knows the conversation; it is told it again.')
+      const { items } = await server.client.responses(id)
+      expect(items.slice(0, 2)).toMatchObject([
+        { chain: 'refused', status: 'completed' },
+        { chain: 'follow_up', status: 'failed', error: { code: 'previous_response_not_found' } },
+      ])
+      expect((await sent(id, 'and on')).input).toEqual([user('and on')])
+    },
+  )
+
+  it('[C5] a fork goes on from the chain at its place, a conversation from that before a cut, also after a restart', async () => {
+    const id = await newConversation()
+    await sent(id, 'one')
+    const second = await sent(id, 'two')
+    await sent(id, 'three')
+    const two = (await server.client.messages(id)).items[2]
+    const fork = await server.client.fork(id, { message_id: two?.message_id ?? '' })
+    const forked = await sent(fork.id, 'two in other words')
+    expect(forked).toMatchObject({
+      previous_response_id: second.previous_response_id,
+      input: [user('two in other words')],
+    })
+    await restart()
+    await server.client.deleteMessage(id, two?.message_id ?? '')
+    expect(await sent(id, 'another two')).toMatchObject({
+      previous_response_id: second.previous_response_id,
+      input: [user('another two')],
+    })
+  })
+
+  it('[C2] another model, or a provider that keeps nothing, is told everything', async () => {
+    const id = await newConversation()
+    await sent(id, 'one')
+    await restart({ model: 'other' })
+    const changed = await sent(id, 'two')
+    expect(changed).not.toHaveProperty('previous_response_id')
+    expect(changed.input).toHaveLength(3)
+    expect((await server.client.responses(id)).items[0]).toMatchObject({ chain: 'changed', model: 'other' })
+    await restart({ model: 'other', store: false })
+    const whole = await sent(id, 'three')
+    expect(whole).toMatchObject({ store: false })
+    expect(whole.input).toHaveLength(5)
+    expect((await sent(id, 'four')).input).toHaveLength(7)
+  })
+
+  it('[C1] a record has what was sent, to the byte, and what came back', async () => {
+    const id = await newConversation()
+    parts.push({ events: says('answer') })
+    await sent(id, 'question')
+    const { items } = await server.client.responses(id)
+    const record = await server.client.response(id, items[0]?.response_id ?? '')
+    expect(JSON.parse(record.request)).toEqual(model.requests.at(-1))
+    expect(JSON.parse(record.response ?? '{}')).toMatchObject({ status: 'completed', id: record.provider_id })
+    expect(record).toMatchObject({
+      question: 'question',
+      status: 'completed',
+      usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+      workspace_id: server.config.workspaceId,
+    })
+    expect(record.parts.map((part) => [part.origin.type, part.sent])).toEqual([
+      ['instructions', true],
+      ['tools', true],
+      ['message', true],
+    ])
+    await expect(server.client.response(id, 'resp_x')).rejects.toMatchObject({ code: 'response_not_found' })
+    const other = await newConversation()
+    await expect(server.client.response(other, record.response_id)).rejects.toMatchObject({ status: 404 })
+  })
+
+  it('[C1] failures and what was stopped are on record too, and large payloads come back whole', async () => {
+    const id = await newConversation()
+    parts.push({ status: 400, body: { error: { message: 'no', code: 'bad' } } })
+    await sent(id, 'x'.repeat(900_000))
+    const large = 'y'.repeat(900_000)
+    parts.push({ events: says(large) })
+    await sent(id, 'z'.repeat(900_000))
+    const { items } = await server.client.responses(id)
+    expect(items).toMatchObject([{ status: 'completed' }, { status: 'failed', error: { code: 'bad' } }])
+    const record = await server.client.response(id, items[0]?.response_id ?? '')
+    expect(JSON.parse(record.request)).toEqual(model.requests.at(-1))
+    expect(record.request.length).toBeGreaterThan(1_800_000)
+  })
+
+  it('[C8] shows what the model saw at an event, by origin', async () => {
+    const id = await newConversation()
+    await sent(id, 'one')
+    const { head_event_number } = await server.client.conversation(id)
+    await sent(id, 'two')
+    const then = await server.client.context(id, { at: head_event_number })
+    expect(then.parts.at(-1)).toMatchObject({ origin: { type: 'message', role: 'user' }, sent: true })
+    const now = await server.client.context(id)
+    expect(now.chain).toBe('follow_up')
+    expect(now.parts.slice(2)).toMatchObject([
+      { sent: false, why: 'the provider has it' },
+      { sent: false },
+      { sent: true, why: 'new since the last response' },
+    ])
+    expect(now.tokens.sent).toBeGreaterThan(0)
+    await expect(server.client.context(id, { at: 1 })).rejects.toMatchObject({ code: 'response_not_found' })
+  })
+})
