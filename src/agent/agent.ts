@@ -3,16 +3,26 @@ import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses
 import { type Agent, ModelFailure, type Turn } from '../core/agent.ts'
 import type { AgentStates, RunPast } from '../core/agent-states.ts'
 import type { Clock } from '../core/clock.ts'
-import { type Chain, type Entry, type ModelItem, type PlannedRequest, planRequest } from '../core/context.ts'
+import {
+  type Chain,
+  type Entry,
+  type ModelItem,
+  type PlannedRequest,
+  planRequest,
+  textIn,
+} from '../core/context.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
-import { closeCalls } from '../core/run-record.ts'
-import type { AnyFrame } from '../protocol/frames.ts'
+import { closeCalls, createRunRecord } from '../core/run-record.ts'
+import type { Conversation, MemorySettings } from '../protocol/api.ts'
+import type { Cursor } from '../protocol/cursor.ts'
+import type { AnyFrame, Frame, FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
 import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
 import { type Assembled, type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
 import { historyOf } from './history.ts'
 import type { McpTools } from './mcp.ts'
+import { fitMemory, type MemoryWish } from './memory.ts'
 import { type ModelRequest, type Provider, UNKNOWN_PREVIOUS } from './provider/provider.ts'
 import { estimateTokens } from './tokens.ts'
 import { createToolRunner, type ToolRunner } from './tool-runner.ts'
@@ -20,7 +30,7 @@ import type { ToolResults } from './tools/conversation.ts'
 import type { Tool, ToolPolicy } from './tools/tool.ts'
 
 export interface AgentDependencies {
-  ledger: Pick<Ledger, 'page'>
+  ledger: Pick<Ledger, 'page' | 'conversation' | 'change' | 'checkpointAt'>
   states: AgentStates
   responses: Pick<Responses, 'begin' | 'end'>
   provider: Provider
@@ -89,22 +99,31 @@ export function createAgent(deps: AgentDependencies): Agent {
   }
 
   async function assemble(turn: Turn, past: RunPast, state: GraphState): Promise<Assembled> {
-    const items = (await newFor(turn, past)).map(withTokens)
-    const chain = state.chain ?? null
+    const { entries, isWhole } = await newFor(turn, past)
+    const added = entries.map(withTokens)
+    const items = isWhole ? { reset: added } : added
+    const chain = isWhole ? null : (state.chain ?? null)
     const given = turn.message.extras.activeFiles ?? []
     const found = await findActiveFiles(await deps.activeFiles(turn.workspaceId), given, chain)
     return { items, surroundings: { ...found, chunks: [] }, chain }
   }
 
-  /** What the line holds behind the last agent state, up to and including this run's message. */
-  async function newFor({ tenant, conversationId, runId, message }: Turn, past: RunPast) {
+  /** What the line holds behind the last agent state, up to and including this run's message; all of it when that is wanted. */
+  async function newFor(turn: Turn, past: RunPast) {
+    const { messageId, content } = turn.message
+    const asked = { item: { role: 'user', content }, turn: messageId }
+    const frames = await framesBehind(turn, past.state?.cursor ?? null)
+    const isWhole = frames.some(undoesMemory)
+    const told = isWhole ? await framesBehind(turn, null) : frames
+    return { entries: [...historyOf(told), asked], isWhole }
+  }
+
+  async function framesBehind(
+    { tenant, conversationId, runId }: Turn,
+    cursor: Cursor | null,
+  ): Promise<AnyFrame[]> {
     const frames: AnyFrame[] = []
-    const query: PageQuery = {
-      tenant,
-      conversationId,
-      cursor: past.state?.cursor ?? null,
-      limit: FRAMES_AT_ONCE,
-    }
+    const query: PageQuery = { tenant, conversationId, cursor, limit: FRAMES_AT_ONCE }
     for (;;) {
       const page = await ledger.page(query)
       for (const text of page.frames) {
@@ -112,20 +131,21 @@ export function createAgent(deps: AgentDependencies): Agent {
         if (frame.stream_id !== runId) frames.push(frame)
       }
       query.cursor = page.last
-      if (page.atEnd) break
+      if (page.atEnd) return frames
     }
-    const asked = { item: { role: 'user', content: message.content }, turn: message.messageId }
-    return [...historyOf(frames), asked]
   }
 
   async function callModel(turn: Turn, tools: ToolRunner, state: GraphState): Promise<ModelStep> {
     const { writer, record, signal, message } = turn
     // Of a response that a crash kept from the state, nobody runs the calls any more.
     writer.write(...closeCalls(record))
-    let broken: 'refused' | undefined
+    const fitted = await fit(turn, tools, state)
+    if (fitted) writer.write(fitted.frame)
+    const entries = fitted?.entries ?? state.items
+    let broken: 'refused' | 'memory' | undefined = fitted ? 'memory' : undefined
     for (;;) {
       const plan = planRequest({
-        entries: state.items,
+        entries,
         turn: message.messageId,
         surroundings: state.surroundings ?? nothingAround,
         chain: state.chain ?? null,
@@ -146,13 +166,76 @@ export function createAgent(deps: AgentDependencies): Agent {
         const output = (result.output as ModelItem[]).map((item) =>
           withTokens({ item, turn: message.messageId }),
         )
-        return { result, output, chain: chainBehind(state.chain ?? null, plan, result, output.length) }
+        const chain = chainBehind(state.chain ?? null, plan, result, output.length)
+        return { result, chain, items: fitted ? { reset: [...entries, ...output] } : output }
       } catch (error) {
         const isUnknown = error instanceof ModelFailure && error.code === UNKNOWN_PREVIOUS
         if (!isUnknown || plan.previousResponseId === null || broken) throw error
         broken = 'refused'
       }
     }
+  }
+
+  /** What the model sees when all of it is too much; null when it is not. */
+  async function fit(turn: Turn, tools: ToolRunner, state: GraphState) {
+    const { tenant, conversationId, message } = turn
+    const { memory } = await ledger.conversation(tenant, conversationId)
+    const wish = memoryWish(memory)
+    if (!wish) return null
+    const { files, chunks } = state.surroundings ?? nothingAround
+    const around = [...files.map((file) => file.text ?? ''), ...chunks.map((chunk) => chunk.text)]
+    const fixed = [INSTRUCTIONS, JSON.stringify(tools.definitions), ...around]
+    const fitted = await fitMemory(
+      {
+        summarize: (text, words) => summarize(turn, text, words),
+        keep: results.keep,
+        eventOf: async (messageId) => {
+          const place = ledger.checkpointAt(tenant, conversationId, { before: messageId })
+          return await place.then(({ after }) => after + 1).catch(() => null)
+        },
+      },
+      {
+        entries: state.items,
+        turn: message.messageId,
+        besides: (count) => fixed.reduce((sum, text) => sum + count(text), 0),
+        wish,
+      },
+    )
+    // Once is what was asked for.
+    if (wish.isWanted)
+      await ledger.change(tenant, conversationId, {
+        settings: { memory: { ...(memory as MemorySettings), wanted: null } },
+      })
+    return fitted
+  }
+
+  /** A round trip of its own, on record like any other; nobody is shown its words as an answer. */
+  async function summarize(turn: Turn, text: string, words: number): Promise<string> {
+    const ask = `Summarize the conversation below in at most ${words} words: what the person wants, what was decided, names, facts and files that matter, what is left to do.\n\n${text}`
+    const request: ModelRequest = { model, input: [{ role: 'user', content: ask }], store: false }
+    const plan: PlannedRequest = {
+      input: [],
+      previousResponseId: null,
+      step: 'not_kept',
+      parts: [
+        {
+          origin: { type: 'summary' },
+          tokens: estimateTokens(ask),
+          sent: true,
+          why: 'to be summarized',
+        },
+      ],
+      seen: { entries: 0, files: {}, chunks: [] },
+    }
+    const record = createRunRecord()
+    const writer = {
+      write: (...frames: FrameDraft[]) => frames.forEach((frame) => record.note(frame)),
+      flush: async () => {},
+      room: () => undefined,
+    }
+    const recorder = recorderOf(turn, request, plan)
+    await provider.respond({ request, writer, record, signal: turn.signal, recorder })
+    return record.said().text
   }
 
   function requestOf(plan: PlannedRequest, tools: FunctionTool[]): ModelRequest {
@@ -196,7 +279,7 @@ export function createAgent(deps: AgentDependencies): Agent {
           workspace_id: workspaceId,
           previous_response_id: plan.previousResponseId,
           chain: plan.step,
-          parts: [...headParts(request), ...plan.parts],
+          parts: [...(request.instructions ? headParts(request) : []), ...plan.parts],
         }
         const body = JSON.stringify({ ...request, stream: true })
         await responses.begin({ id, tenant, conversationId, runId, request: body, details }, fence)
@@ -207,16 +290,25 @@ export function createAgent(deps: AgentDependencies): Agent {
   }
 }
 
-function withTokens({ item, turn }: Omit<Entry, 'tokens'>): Entry {
-  return { item, turn, tokens: estimateTokens(textIn(item)) }
+/** Somebody wants the model to see everything again. */
+function undoesMemory(frame: AnyFrame): boolean {
+  return (
+    frame.kind === 'memory.checkpoint' && (frame as Frame<'memory.checkpoint'>).checkpoint.strategy === 'none'
+  )
 }
 
-/** What a model reads of an item. */
-function textIn(item: ModelItem): string {
-  const { content, output, arguments: args } = item as Record<string, unknown>
-  const said = content ?? output ?? args
-  if (typeof said === 'string') return said
-  return JSON.stringify(said ?? item)
+const DEFAULT_BUDGET = 100_000
+
+function memoryWish(memory: Conversation['memory']): MemoryWish | null {
+  const { strategy = 'none', max_tokens, wanted } = (memory ?? {}) as MemorySettings
+  const asked = wanted ?? null
+  if (asked !== null) return { strategy: asked, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: true }
+  if (strategy === 'none') return null
+  return { strategy, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: false }
+}
+
+function withTokens({ item, turn }: Omit<Entry, 'tokens'>): Entry {
+  return { item, turn, tokens: estimateTokens(textIn(item)) }
 }
 
 function headParts(request: ModelRequest): ContextPart[] {

@@ -42,7 +42,7 @@ export interface Assembled {
 
 export interface ModelStep {
   result: ModelResult
-  output: Entry[]
+  items: Entry[] | Reset
   chain: Chain | null
 }
 
@@ -116,9 +116,9 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
   return new StateGraph(schema)
     .addNode('assemble', async (state) => ({ ...(await steps.assemble(state)) }))
     .addNode('model', async (state) => {
-      const { result, output, chain } = await steps.callModel(state)
+      const { result, items, chain } = await steps.callModel(state)
       return {
-        items: output,
+        items,
         chain,
         pending: result.calls,
         modelCalls: state.modelCalls + 1,

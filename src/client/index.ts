@@ -21,6 +21,7 @@ import type {
   FileEditList,
   Fork,
   Forked,
+  MemoryView,
   MessageList,
   PatchConversation,
   QueueView,
@@ -34,6 +35,7 @@ import type {
   Stopped,
   Undelete,
   Undeleted,
+  WantMemory,
 } from '../protocol/api.ts'
 import type { Transcript } from '../replay/transcript.ts'
 import { type ClientOptions, request } from './request.ts'
@@ -71,6 +73,12 @@ export interface Client {
   response(id: string, responseId: string): Promise<ResponseDetails>
   /** What the model saw at an event: the last request up to there, by origin and tokens. */
   context(id: string, query?: { at?: number | undefined }): Promise<ContextView>
+  /** How the model's memory is kept within its limit, and where that was done. */
+  memory(id: string): Promise<MemoryView>
+  /** Shortens it with the next message. */
+  shortenMemory(id: string, body: WantMemory): Promise<MemoryView>
+  /** Lets the model see everything again. */
+  undoMemory(id: string): Promise<MemoryView>
   /** Removes what no conversation reaches any more; for admins. */
   collect(body?: Collect): Promise<CollectionReport>
   /** Who deleted what; for admins. */
@@ -143,6 +151,9 @@ export function createClient(options: ClientOptions): Client {
     responses: (id, query = {}) => json(`${one(id)}/responses`, { query: { ...query } }),
     response: (id, responseId) => json(`${one(id)}/responses/${encodeURIComponent(responseId)}`),
     context: (id, query = {}) => json(`${one(id)}/context`, { query: { ...query } }),
+    memory: (id) => json(`${one(id)}/memory`),
+    shortenMemory: (id, body) => json(`${one(id)}/memory`, { method: 'POST', body }),
+    undoMemory: (id) => json(`${one(id)}/memory/undo`, { method: 'POST' }),
     collect: (body = {}) => json('/gc', { method: 'POST', body }),
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),

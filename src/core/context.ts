@@ -246,3 +246,10 @@ function originOf(item: ModelItem, turn: string | null): PartOrigin {
 function isQuestion(item: ModelItem): boolean {
   return (item as KnownItem).role === 'user'
 }
+
+/** What a model reads of an item. */
+export function textIn(item: ModelItem): string {
+  const { content, output, arguments: args } = item as Record<string, unknown>
+  const said = content ?? output ?? args
+  return typeof said === 'string' ? said : JSON.stringify(said ?? item)
+}

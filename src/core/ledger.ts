@@ -1,4 +1,4 @@
-import type { Conversation, Message, Settings } from '../protocol/api.ts'
+import type { Conversation, Message, Settings, StoredSettings } from '../protocol/api.ts'
 import type { Cursor } from '../protocol/cursor.ts'
 import type { ErrorCode } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
@@ -85,7 +85,7 @@ export interface CreateResult {
 }
 
 export interface ConversationChange {
-  settings: Settings
+  settings: StoredSettings
   title?: string
 }
 

@@ -22,6 +22,7 @@ export interface ProjectionRows {
   checkpoints: CheckpointRow[]
   session_closings: SessionClosingRow[]
   file_edits: FileEditRow[]
+  memories: MemoryRow[]
 }
 
 export interface MessageRow {
@@ -100,6 +101,18 @@ export interface SessionClosingRow {
   created_at: string
 }
 
+/** Where the model's memory was cut short, or made whole again. */
+export interface MemoryRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  /** The blob with the summary. */
+  summary_ref: string | null
+  /** The frame's own account, as JSON. */
+  details: string
+  created_at: string
+}
+
 /** A change that a tool made to a file. */
 export interface FileEditRow {
   segment: number
@@ -125,6 +138,7 @@ export const projectionTables = [
   'checkpoints',
   'session_closings',
   'file_edits',
+  'memories',
 ] as const
 
 const SEARCHED_CHARACTERS = 65_536
@@ -193,6 +207,14 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   'session.reset': (rows, place, fields) => {
     rows.session_closings.push(closing(place, fields, 'abandoned', fields.reset_to))
   },
+  'memory.checkpoint': (rows, place, fields) => {
+    const checkpoint = fields.checkpoint as { summary_ref?: unknown }
+    rows.memories.push({
+      ...placeOf(place),
+      summary_ref: typeof checkpoint.summary_ref === 'string' ? storable(checkpoint.summary_ref) : null,
+      details: storable(JSON.stringify(checkpoint)),
+    })
+  },
   'file.edit': (rows, place, fields) => {
     rows.file_edits.push({
       ...placeOf(place),
@@ -221,6 +243,7 @@ export function emptyRows(): ProjectionRows {
     checkpoints: [],
     session_closings: [],
     file_edits: [],
+    memories: [],
   }
 }
 

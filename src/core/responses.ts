@@ -1,3 +1,4 @@
+import type { Frame } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { Fence } from './agent-states.ts'
 
@@ -90,6 +91,16 @@ export interface Responses {
     conversationId: ConversationId,
     id: string,
   ): Promise<StoredResponse & { request: string; response: string | null }>
+  /** Where the model's memory was changed on the line, the last first. */
+  memories(tenant: string, conversationId: ConversationId): Promise<MemoryMark[]>
+}
+
+/** Where the model's memory was changed: what was kept, what was dropped, and the summary. */
+export interface MemoryMark {
+  eventNumber: number
+  checkpoint: Frame<'memory.checkpoint'>['checkpoint']
+  summary: string | null
+  createdAt: string
 }
 
 export interface ResponsesQuery {

@@ -27,6 +27,10 @@ export function replyTo(items: readonly InputItem[]): Reply {
   const asked = items.findLastIndex((item) => item.role === 'user')
   const message = textOf(items[asked]?.content)
   const answered = items.slice(asked + 1).filter((item) => item.type?.endsWith('_call_output'))
+  // What is to be summarized may hold directives of its own.
+  if (isToSummarize(message)) {
+    return { step: { type: 'say', words: summaryOf(message).split(' '), reasoning: [] }, waitMs: 0 }
+  }
   const { steps, say, think, waitMs } = directivesIn(message)
   const next = steps[answered.length]
   if (next) return { step: next, waitMs }
@@ -71,10 +75,27 @@ function answerTo(message: string, items: readonly InputItem[], answered: readon
   return `${name ? `Hello ${name}.` : 'This is the demo model.'} ${describe(items)}`
 }
 
+function isToSummarize(message: string): boolean {
+  return message.startsWith('Summarize the conversation')
+}
+
+const SUMMARIZED = 12
+
+/** The name, if one was given, and how the last messages began. */
+function summaryOf(message: string): string {
+  const name = nameIn([{ role: 'user', content: message }])
+  const said = [...message.matchAll(/^person: (.*)$/gm)].map(([, text = '']) =>
+    text.split(' ').slice(0, 5).join(' '),
+  )
+  const topics = said.slice(-SUMMARIZED).join('; ')
+  return `${name ? `The person said: my name is ${name}. ` : ''}They talked about: ${topics}.`
+}
+
 /** The last name that a person gave, in the context that was sent. */
 function nameIn(items: readonly InputItem[]): string | null {
   for (const item of items.toReversed()) {
-    if (item.role !== 'user') continue
+    // Files and snippets tell nobody's name.
+    if (item.role !== 'user' || /^<(active_file|snippet|deleted_file)\b/.test(textOf(item.content))) continue
     const found = [
       ...textOf(item.content).matchAll(/\b(?:I am|I['’]m|my name is)\s+(\p{L}[\p{L}'’-]*)/giu),
     ].at(-1)

@@ -26,7 +26,7 @@ export interface AppDependencies {
   sessions: WorkSessions
   forks: Forks
   deletions: Deletions
-  responses: Pick<Responses, 'list' | 'get'>
+  responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>
   tokens: TokenStore

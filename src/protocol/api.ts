@@ -27,10 +27,19 @@ const settingsShape = {
   memory: z
     .strictObject({
       strategy: z.enum(['none', 'trim', 'summarize', 'compact']),
-      max_tokens: z.int().positive().optional(),
+      max_tokens: z.int().min(500).optional(),
     })
     .nullable()
     .optional(),
+}
+
+export type StoredSettings = Omit<Settings, 'memory'> & { memory?: MemorySettings | null | undefined }
+
+/** As it is kept: `wanted` is what somebody has asked for, until it is done. */
+export interface MemorySettings {
+  strategy?: 'none' | 'trim' | 'summarize' | 'compact'
+  max_tokens?: number
+  wanted?: 'trim' | 'summarize' | 'compact' | null
 }
 
 export const settingsSchema = z.object(settingsShape)
@@ -548,6 +557,30 @@ export const responseDetailsSchema = z
   })
   .meta({ id: 'ResponseDetails' })
 export type ResponseDetails = z.infer<typeof responseDetailsSchema>
+
+export const wantMemorySchema = z
+  .strictObject({ strategy: z.enum(['trim', 'summarize', 'compact']) })
+  .meta({ id: 'WantMemory' })
+export type WantMemory = z.infer<typeof wantMemorySchema>
+
+export const memorySchema = z
+  .object({
+    strategy: z.enum(['none', 'trim', 'summarize', 'compact']),
+    max_tokens: z.int().nullable(),
+    /** What was asked for and is done with the next message. */
+    wanted: z.string().nullable(),
+    /** Where it was changed, the last first. */
+    items: z.array(
+      z.object({
+        event_number: z.int(),
+        checkpoint: z.looseObject({ strategy: z.string() }),
+        summary: z.string().nullable(),
+        created_at: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Memory' })
+export type MemoryView = z.infer<typeof memorySchema>
 
 export const contextQuery = z.object({ at: z.coerce.number().int().positive().optional() })
 

@@ -77,7 +77,8 @@ export const lifecycleStatuses = [
   'cancelled',
 ] as const
 export const finalStatuses = ['completed', 'failed', 'incomplete', 'refused', 'cancelled'] as const
-export const memoryStrategies = ['compact', 'summarize', 'trim'] as const
+/** `none` undoes what was done before: the model sees everything again. */
+export const memoryStrategies = ['compact', 'summarize', 'trim', 'none'] as const
 
 /** Every kind of FRAMES, field by field. A kind's name lasts for ever. */
 export const kindShapes = {

@@ -1,6 +1,6 @@
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
-import type { Responses } from '../core/responses.ts'
+import type { MemoryMark, Responses } from '../core/responses.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
@@ -40,6 +40,17 @@ export function createResponses(deps: {
       const query = { tenant, conversationId, limit, before: cursor, upTo: upTo ?? null }
       const { items, more } = accepted(await stored(engine.read('listResponses', query), 'read'))
       return { items, next: more ? (items.at(-1)?.id ?? null) : null }
+    },
+    async memories(tenant, conversationId) {
+      const rows = accepted(await stored(engine.read('listMemories', { tenant, conversationId }), 'read'))
+      return await Promise.all(
+        rows.map(async ({ eventNumber, summaryRef, details, createdAt }) => ({
+          eventNumber,
+          checkpoint: JSON.parse(details) as MemoryMark['checkpoint'],
+          summary: summaryRef === null ? null : await readSpilled(blobs, summaryRef),
+          createdAt,
+        })),
+      )
     },
     async get(tenant, conversationId, id) {
       const query = { tenant, conversationId, id }

@@ -3,11 +3,16 @@ import type { StoredResponse } from '../../core/responses.ts'
 import {
   contextQuery,
   contextSchema,
+  type MemorySettings,
+  type MemoryView,
+  memorySchema,
   pagedQuery,
   responseDetailsSchema,
   responseListSchema,
+  wantMemorySchema,
 } from '../../protocol/api.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
@@ -43,8 +48,83 @@ const context = createRoute({
   responses: { 200: json(contextSchema, 'The last request up to there'), ...problems },
 })
 
+const memory = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/memory',
+  summary: "How the model's memory is kept within its limit, and where that was done",
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam },
+  responses: { 200: json(memorySchema, 'The memory'), ...problems },
+})
+
+const want = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/memory',
+  summary: "Shorten the model's memory with the next message, whether or not it is too long",
+  middleware: [requireScope('conversations:write')] as const,
+  request: {
+    params: conversationParam,
+    body: { required: true, content: { 'application/json': { schema: wantMemorySchema } } },
+  },
+  responses: { 202: json(memorySchema, 'It is done with the next message'), ...problems },
+})
+
+const undo = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/memory/undo',
+  summary: 'Let the model see everything again, from the next message on; the strategy becomes none',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { params: conversationParam },
+  responses: { 200: json(memorySchema, 'The memory'), ...problems },
+})
+
 /** What the model was told (C1, C8). */
-export function addContextRoutes(app: OpenAPIHono<AppEnv>, { responses }: AppDependencies): void {
+export function addContextRoutes(app: OpenAPIHono<AppEnv>, { responses, ledger }: AppDependencies): void {
+  async function memoryOf(tenant: string, id: ConversationId): Promise<MemoryView> {
+    const settings = (await ledger.conversation(tenant, id)).memory as MemorySettings | null
+    const marks = await responses.memories(tenant, id)
+    return {
+      strategy: settings?.strategy ?? 'none',
+      max_tokens: settings?.max_tokens ?? null,
+      wanted: settings?.wanted ?? null,
+      items: marks.map(({ eventNumber, checkpoint, summary, createdAt }) => ({
+        event_number: eventNumber,
+        checkpoint,
+        summary,
+        created_at: createdAt,
+      })),
+    }
+  }
+
+  app.openapi(memory, async (c) => {
+    return c.json(await memoryOf(c.get('caller').tenant, conversationId(c.req.valid('param').id)), 200)
+  })
+
+  app.openapi(want, async (c) => {
+    const { tenant } = c.get('caller')
+    const id = conversationId(c.req.valid('param').id)
+    const { memory: before } = await ledger.conversation(tenant, id)
+    const wanted = c.req.valid('json').strategy
+    await ledger.change(tenant, id, { settings: { memory: { ...before, wanted } as MemorySettings } })
+    return c.json(await memoryOf(tenant, id), 202)
+  })
+
+  app.openapi(undo, async (c) => {
+    const { tenant } = c.get('caller')
+    const id = conversationId(c.req.valid('param').id)
+    const { items } = await memoryOf(tenant, id)
+    if (items.length > 0 && items[0]?.checkpoint.strategy !== 'none') {
+      const counts = { tokens_before: 0, tokens_after: 0, items_before: 0, items_after: 0 }
+      const turns = { turns_before: 0, turns_after: 0, kept_from_seq: 1, dropped: [] }
+      const checkpoint = { strategy: 'none' as const, trigger_reason: 'undone', ...counts, ...turns }
+      const frames = [{ kind: 'memory.checkpoint' as const, checkpoint }]
+      const appended = await ledger.append({ tenant, conversationId: id, run: null, frames })
+      if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation has gone.')
+    }
+    await ledger.change(tenant, id, { settings: { memory: { strategy: 'none' } } })
+    return c.json(await memoryOf(tenant, id), 200)
+  })
+
   app.openapi(list, async (c) => {
     const { limit, cursor } = c.req.valid('query')
     if (cursor !== undefined && !/^resp_[0-9a-z]{26}$/.test(cursor)) {

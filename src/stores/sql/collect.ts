@@ -256,6 +256,13 @@ export function* unreferencedBlobs(dialect: Dialect, keys: readonly string[]): S
       .select('r.response_blob as key')
       .where(isIn('r.response_blob', list(keys))),
   )
-  const referenced = new Set([...frames, ...outputs, ...asked, ...answered].map((row) => row.key))
+  const summaries = yield* all(
+    db
+      .selectFrom('memories as m')
+      .select('m.summary_ref as key')
+      .where(isIn('m.summary_ref', list(keys))),
+  )
+  const named = [...frames, ...outputs, ...asked, ...answered, ...summaries]
+  const referenced = new Set(named.map((row) => row.key))
   return keys.filter((key) => !referenced.has(key))
 }

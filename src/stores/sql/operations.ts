@@ -37,6 +37,7 @@ import { family } from './family.ts'
 import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
 import { claimable, claimRun, releaseLeases, renewLeases } from './leases.ts'
+import { listMemories } from './memories.ts'
 import { branches, line, messages } from './messages.ts'
 import { page } from './page.ts'
 import { checkpointAt } from './place.ts'
@@ -90,6 +91,7 @@ export const reads = {
   findToolOutput,
   listResponses,
   readResponse,
+  listMemories,
   workRows,
   workspaceOf,
   workspacesInUse,

@@ -4,6 +4,7 @@ import type {
   BranchRow,
   CheckpointRow,
   FileEditRow,
+  MemoryRow,
   MessageRow,
   SessionClosingRow,
   TitleRow,
@@ -130,6 +131,7 @@ export interface Schema {
   checkpoints: CheckpointRow
   session_closings: SessionClosingRow
   file_edits: FileEditRow
+  memories: MemoryRow
   /** One row a workspace in which files are ever put back; while they are, it says so. */
   workspaces: {
     id: string
@@ -293,6 +295,14 @@ export const bulkTypes = {
     additions: 'bigint',
     deletions: 'bigint',
     diff: 'bytea',
+    created_at: 'text',
+  },
+  memories: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    summary_ref: 'text',
+    details: 'text',
     created_at: 'text',
   },
 } as const satisfies { [T in Table]?: Record<keyof Schema[T], string> }

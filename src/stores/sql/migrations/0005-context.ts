@@ -26,4 +26,14 @@ export const contextTables = [
   )`,
   'create index response_ends_by_place on response_ends (segment, seq)',
   'create index response_ends_by_blob on response_ends (response_blob) where response_blob is not null',
+  `create table memories (
+    segment {int} not null,
+    seq {int} not null,
+    conversation_id {text} not null,
+    summary_ref {text},
+    details {text} not null,
+    created_at {text} not null,
+    unique (segment, seq)
+  )`,
+  'create index memories_by_ref on memories (summary_ref) where summary_ref is not null',
 ]
