@@ -12,6 +12,7 @@ const mayImport: Record<string, readonly string[]> = {
   stores: ['core', 'protocol'],
   workspace: ['core', 'protocol'],
   agent: ['core', 'protocol'],
+  retrieval: ['core', 'protocol'],
   'demo-model': ['protocol'],
   workers: ['core', 'protocol'],
   http: ['core', 'protocol'],

@@ -32,6 +32,7 @@ export interface Config {
   maxFileBytes: number
   watch: boolean
   store: boolean
+  embedder: 'local' | 'openai' | 'none'
   retentionHours: number
   gcMinutes: number
   maxModelCalls: number
@@ -89,6 +90,7 @@ export function readConfig(
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
     watch: given.watch ?? true,
     store: given.store ?? true,
+    embedder: given.embedder ?? 'local',
     retentionHours: given.retentionHours ?? 24,
     gcMinutes: given.gcMinutes ?? 60,
     maxModelCalls: given.maxModelCalls ?? 50,

@@ -9,6 +9,7 @@ import { type CollectionStore, HOUR_MS } from './core/collection.ts'
 import type { Ledger } from './core/ledger.ts'
 import type { Queue } from './core/queue.ts'
 import type { Responses } from './core/responses.ts'
+import type { IndexStore } from './core/retrieval.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
 import type { Upkeep } from './core/upkeep.ts'
@@ -31,6 +32,7 @@ import { createFolderBlobs } from './stores/blobs/folder.ts'
 import { createCollectionStore, readOrMakeStoreId } from './stores/collection.ts'
 import type { Engine } from './stores/engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
+import { createIndexStore } from './stores/index-store.ts'
 import { createLedger } from './stores/ledger.ts'
 import { createQueue } from './stores/queue.ts'
 import { createResponses } from './stores/responses.ts'
@@ -159,6 +161,7 @@ export interface Store {
   upkeep: Upkeep
   work: WorkStore
   responses: Responses
+  index: IndexStore
   collection: CollectionStore
   blobs: BlobStore
   /** Whether no other database refers to them. */
@@ -209,6 +212,7 @@ export async function openStore(
     tokens: createTokenStore(engine),
     upkeep: createUpkeep({ engine, blobs }),
     work: createWorkStore({ engine, clock: systemClock, writes }),
+    index: createIndexStore(engine),
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,

@@ -203,6 +203,15 @@ export const settings = {
     must: 'be a number from 0.01 to 10080',
     schema: z.coerce.number().min(0.01).max(10_080),
   },
+  embedder: {
+    flag: '--embedder <which>',
+    variable: 'WAYMARK_EMBEDDER',
+    about:
+      'What finds pieces of files by their meaning: local (a small model that comes along), openai (a server with /embeddings) or ' +
+      'none (by words alone). Default: local.',
+    must: 'be local, openai or none',
+    schema: z.enum(['local', 'openai', 'none']),
+  },
   maxModelCalls: {
     flag: '--max-model-calls <number>',
     variable: 'WAYMARK_MAX_MODEL_CALLS',

@@ -36,6 +36,7 @@ interface ToolFolder {
   /** What commands see besides the usual. */
   environment: Record<string, string>
   beforeWrite(path: string): Promise<void>
+  hashes(paths: readonly string[]): Promise<(string | null)[]>
 }
 
 export function openWorkingCopy(config: Config, store: Store, log: Log): WorkingCopy {
@@ -106,6 +107,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
         // A copy has no repository of its own, and the project's is not to be taken for one.
         environment: copy === null ? noMore : { GIT_CEILING_DIRECTORIES: dirname(folder) },
         beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),
+        hashes: (paths) => workspace.hashes(paths),
       }
     },
     dropUnreachable: (graceMs) => dropUnreachable(repositories, graceMs),

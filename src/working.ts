@@ -11,9 +11,12 @@ import type { Tool } from './agent/tools/tool.ts'
 import { walkTools } from './agent/tools/walk.ts'
 import { type Config, ConfigError } from './config.ts'
 import { systemClock } from './core/clock.ts'
+import type { Embedder } from './core/retrieval.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
+import { createLocalEmbedder, createOpenAiEmbedder } from './retrieval/embedders.ts'
+import { createRetrieval, type Retrieval } from './retrieval/retrieval.ts'
 import { createRunWorker } from './workers/run-worker.ts'
 import type { WorkingCopy } from './working-copy.ts'
 import { dirtyFiles } from './workspace/dirty-files.ts'
@@ -45,7 +48,18 @@ export async function startWorking(
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
   const filesIn = createFilesIn(config, copy)
-  const toolsIn = createToolsIn(config, results, filesIn)
+  const retrieval = createRetrieval({
+    store: store.index,
+    embedder: embedderOf(config),
+    read: async (id, path) =>
+      await (await filesIn(id)).files.read(path).then(
+        ({ bytes }) => bytes,
+        () => null,
+      ),
+    hashes: async (id, paths) => await (await filesIn(id)).hashes(paths),
+    log,
+  })
+  const toolsIn = createToolsIn(config, results, filesIn, retrieval)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
@@ -62,6 +76,7 @@ export async function startWorking(
     clock: systemClock,
     model,
     tools: toolsIn,
+    retrieval,
     activeFiles: async (id) => {
       const { files, root, environment: more } = await filesIn(id)
       return { files, dirty: () => dirtyFiles(root, { ...environment, ...more }) }
@@ -92,6 +107,7 @@ export async function startWorking(
       clearTimeout(loading)
       await worker.stop()
       await mcp.close()
+      await retrieval.close()
       await demo?.close()
     },
   }
@@ -108,23 +124,46 @@ function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
 /** Each working copy's folder, opened when it is first needed. */
 function createFilesIn(config: Config, copy: WorkingCopy) {
   return createOnce(async (workspaceId) => {
-    const { root, environment, beforeWrite } = copy.folderOf(workspaceId ?? config.workspaceId)
+    const { root, environment, beforeWrite, hashes } = copy.folderOf(workspaceId ?? config.workspaceId)
     const files = await openConfinedFolder({ root, dataDir: config.dataDir, beforeWrite })
-    return { root, files, environment }
+    return { root, files, environment, hashes }
   })
 }
 
 /** The tools of each working copy. */
-function createToolsIn(config: Config, results: ToolResults, filesIn: ReturnType<typeof createFilesIn>) {
+function createToolsIn(
+  config: Config,
+  results: ToolResults,
+  filesIn: ReturnType<typeof createFilesIn>,
+  retrieval: Pick<Retrieval, 'note'>,
+) {
   return createOnce(async (workspaceId): Promise<Tool[]> => {
     const { files, environment } = await filesIn(workspaceId)
+    const touched = (path: string) => retrieval.note(workspaceId ?? config.workspaceId, files.shown(path))
     return [
-      ...fileTools(files),
+      ...fileTools(files).map((tool) => indexing(tool, touched)),
       ...walkTools(files),
       runCommandTool({ root: files.root, environment: { ...config.commandEnvironment, ...environment } }),
       ...conversationTools(results),
     ]
   })
+}
+
+/** What a tool reads or writes is indexed, and what it deletes is not any more (C7). */
+function indexing(tool: Tool, touched: (path: string) => Promise<void>): Tool {
+  return {
+    ...tool,
+    async run(args, call) {
+      const outcome = await tool.run(args, call)
+      await touched((args as { path: string }).path)
+      return outcome
+    },
+  }
+}
+
+function embedderOf({ embedder, baseUrl, apiKey }: Config): Embedder | null {
+  if (embedder === 'none') return null
+  return embedder === 'openai' ? createOpenAiEmbedder({ baseUrl, apiKey }) : createLocalEmbedder()
 }
 
 function createOnce<T>(make: (id: string | null) => Promise<T>): (id: string | null) => Promise<T> {

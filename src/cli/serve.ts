@@ -24,6 +24,7 @@ export function serveCommand(): Command {
     'tools',
     'commandEnv',
     'store',
+    'embedder',
     'retentionHours',
     'gcMinutes',
     'maxModelCalls',

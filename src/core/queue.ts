@@ -1,5 +1,6 @@
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { Idempotency, RunHold } from './ledger.ts'
+import type { RagScope } from './retrieval.ts'
 
 /** How many messages may wait behind the one that is being worked on (R1). */
 export const MAX_WAITING = 10
@@ -56,6 +57,8 @@ export interface EnqueueCommand {
 export interface MessageExtras {
   /** Files whose whole text the model should see; with `content`, as it is in an editor and not yet on disk. */
   activeFiles?: { path: string; content: string | null }[]
+  /** Which files snippets may come from. */
+  ragScope?: RagScope
 }
 
 export interface Accepted {

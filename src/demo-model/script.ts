@@ -95,7 +95,7 @@ function summaryOf(message: string): string {
 function nameIn(items: readonly InputItem[]): string | null {
   for (const item of items.toReversed()) {
     // Files and snippets tell nobody's name.
-    if (item.role !== 'user' || /^<(active_file|snippet|deleted_file)\b/.test(textOf(item.content))) continue
+    if (item.role !== 'user' || isAround(item)) continue
     const found = [
       ...textOf(item.content).matchAll(/\b(?:I am|I['’]m|my name is)\s+(\p{L}[\p{L}'’-]*)/giu),
     ].at(-1)
@@ -104,8 +104,16 @@ function nameIn(items: readonly InputItem[]): string | null {
   return null
 }
 
+/** What goes with a question and is nobody's words. */
+function isAround(item: InputItem): boolean {
+  return (
+    item.role === 'user' && /^<(active_file|snippet|deleted_file|attachment)\b/.test(textOf(item.content))
+  )
+}
+
 function describe(items: readonly InputItem[]): string {
-  const messages = items.filter((item) => item.role === 'user' || item.role === 'assistant').length
+  const said = items.filter((item) => !isAround(item))
+  const messages = said.filter((item) => item.role === 'user' || item.role === 'assistant').length
   const outcomes = items.filter((item) => item.type?.endsWith('_call_output')).length
   const tools = outcomes > 0 ? ` and ${counted(outcomes, 'tool result')}` : ''
   return `I was sent ${counted(messages, 'message')}${tools}, about ${tokensOf(items)} tokens. Set OPENAI_API_KEY to talk to a real model.`

@@ -291,6 +291,14 @@ export const sendMessageSchema = z
       )
       .max(MAX_ACTIVE_FILES)
       .optional(),
+    /** Which files snippets may come from: globs of paths, languages, the workspace's name. */
+    rag_scope: z
+      .strictObject({
+        paths: z.array(text(500).min(1)).max(50).optional(),
+        languages: z.array(text(50).min(1)).max(50).optional(),
+        repo: text(200).min(1).optional(),
+      })
+      .optional(),
   })
   .meta({ id: 'SendMessage' })
 export type SendMessage = z.infer<typeof sendMessageSchema>

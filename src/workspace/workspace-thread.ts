@@ -30,6 +30,7 @@ const calls = [
   'leftOut',
   'countSince',
   'has',
+  'hashes',
   'beforeWrite',
   'verifyWatching',
   'tidy',

@@ -5,6 +5,7 @@ import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
 import { createGit, type Git } from './git.ts'
+import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { type Manifest, openManifest, type ToolWritten } from './manifest.ts'
@@ -50,6 +51,8 @@ export interface Workspace {
   verifyWatching(): Promise<string[]>
   /** Joins packs when there are many. */
   tidy(): Promise<void>
+  /** SHA-256 of each file's bytes; null for what is not there, or leads out. */
+  hashes(paths: readonly string[]): Promise<(string | null)[]>
   /** Whether these checkpoints are here. */
   has(checkpoints: string[]): Promise<boolean>
   /**
@@ -350,6 +353,7 @@ export function openWorkspace(
         await joinPacks({ git, store })
         objects.reload()
       }),
+    hashes: (paths) => inTurn(async () => hashesOf(realpathSync(options.root), paths)),
     has: (checkpoints) => locked(async () => checkpoints.every(isStored)),
     collect: (roots, since, removed) =>
       locked(async () => {

@@ -191,12 +191,12 @@ function runId(text: string): RunId {
   return text
 }
 
-function extrasOf({ active_files = [] }: SendMessage): { extras?: MessageExtras } {
-  if (active_files.length === 0) return {}
+function extrasOf({ active_files = [], rag_scope }: SendMessage): { extras?: MessageExtras } {
   const activeFiles = active_files.map((file) =>
     typeof file === 'string' ? { path: file, content: null } : file,
   )
-  return { extras: { activeFiles } }
+  if (activeFiles.length === 0 && !rag_scope) return {}
+  return { extras: { activeFiles, ...(rag_scope ? { ragScope: rag_scope } : {}) } }
 }
 
 function wantsStream(c: Context): boolean {

@@ -5,6 +5,7 @@ import { WaymarkError } from '../../protocol/errors.ts'
 import type { Change, Engine, Outcome, Write } from '../engine.ts'
 import { postgres } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
+import { vectorTable } from '../sql/index.ts'
 import { lockConversations } from '../sql/lock.ts'
 import { migrate } from '../sql/migrate.ts'
 import { type ReadResult, reads, scriptOf, writes } from '../sql/operations.ts'
@@ -179,6 +180,19 @@ async function prepare(pool: pg.Pool): Promise<void> {
   const { rows } = await pool.query<{ server_encoding: string }>('show server_encoding')
   if (rows[0]?.server_encoding !== 'UTF8') throw new Error('the database must be encoded in UTF8')
   await migrate(new Kysely({ dialect: new PostgresDialect({ pool }) }), 'postgres')
+  await prepareVectors(pool)
+}
+
+/** Where the extension is, or may be made, vectors are compared by it; elsewhere by us. */
+async function prepareVectors(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query("select 1 from pg_available_extensions where name = 'vector'")
+  if (rows.length === 0) return
+  try {
+    await pool.query('create extension if not exists vector')
+    await pool.query(vectorTable)
+  } catch {
+    // Not for us to make.
+  }
 }
 
 const BIGINT_OID = pg.types.builtins.INT8

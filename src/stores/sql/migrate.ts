@@ -7,7 +7,9 @@ import { lineTables } from './migrations/0004-lines.ts'
 import { contextTables } from './migrations/0005-context.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
-const migrations: Record<string, readonly string[]> = {
+type Statement = string | { sqlite: string | null; postgres: string | null }
+
+const migrations: Record<string, readonly Statement[]> = {
   '0001-ledger': ledgerTables,
   '0002-runs': runTables,
   '0003-workspace': workspaceTables,
@@ -32,10 +34,13 @@ export async function migrate(db: Kysely<unknown>, engine: keyof typeof words): 
   if (error) throw new Error('could not bring the database to this version', { cause: error })
 }
 
-function asMigration(ddl: readonly string[], engine: keyof typeof words): Migration {
+function asMigration(ddl: readonly Statement[], engine: keyof typeof words): Migration {
   return {
     async up(db) {
-      for (const statement of ddl) await sql.raw(inWordsOf(engine, statement)).execute(db)
+      for (const one of ddl) {
+        const statement = typeof one === 'string' ? one : one[engine]
+        if (statement !== null) await sql.raw(inWordsOf(engine, statement)).execute(db)
+      }
     },
   }
 }

@@ -36,6 +36,15 @@ import type { Dialect } from './dialect.ts'
 import { family } from './family.ts'
 import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
+import {
+  indexedFiles,
+  putIndexed,
+  removeIndexed,
+  searchVectors,
+  searchWords,
+  setVectors,
+  unembedded,
+} from './index.ts'
 import { claimable, claimRun, releaseLeases, renewLeases } from './leases.ts'
 import { listMemories } from './memories.ts'
 import { branches, line, messages } from './messages.ts'
@@ -92,6 +101,10 @@ export const reads = {
   listResponses,
   readResponse,
   listMemories,
+  indexedFiles,
+  searchWords,
+  searchVectors,
+  unembedded,
   workRows,
   workspaceOf,
   workspacesInUse,
@@ -140,6 +153,9 @@ export const writes = {
   deleteAgentThread,
   beginResponse,
   endResponse,
+  putIndexed,
+  removeIndexed,
+  setVectors,
   beginChange,
   noteChange,
   finishChange,
@@ -176,6 +192,9 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'deleteAgentThread',
   'beginResponse',
   'endResponse',
+  'putIndexed',
+  'removeIndexed',
+  'setVectors',
   'beginChange',
   'noteChange',
   'abandonChange',

@@ -178,6 +178,31 @@ export interface Schema {
     response: string
     response_blob: string | null
   }
+  /** Files that are indexed, by workspace or attachment. */
+  index_files: {
+    scope: string
+    path: string
+    sha256: string
+    language: string | null
+  }
+  index_chunks: {
+    no: Generated<number>
+    scope: string
+    path: string
+    id: string
+    start_line: number
+    end_line: number
+    content: string
+    /** Whose vector it is. */
+    embedder: string | null
+    /** 32-bit floats, little-endian. */
+    vector: Uint8Array | null
+  }
+  /** On SQLite a full-text table, on Postgres one with a vector of words. */
+  index_words: {
+    rowid: number
+    words: string
+  }
   /** Who deleted what, and when: names and numbers, never what was said. */
   audit: {
     no: Generated<number>

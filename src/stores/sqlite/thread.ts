@@ -5,6 +5,7 @@ import { Kysely, SqliteDialect } from 'kysely'
 import type { Outcome, Write } from '../engine.ts'
 import { sqlite } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
+import { cosine } from '../sql/index.ts'
 import { migrate } from '../sql/migrate.ts'
 import { type Call, leavesHeads, reads, scriptOf, writes } from '../sql/operations.ts'
 import { createKnownHeads } from './known-heads.ts'
@@ -44,12 +45,25 @@ database.pragma('synchronous = FULL')
 // What was deleted is not to be found in the file any more.
 database.pragma('secure_delete = ON')
 
+if (role === 'reader') await addVectorFunctions(database)
+
 const runScript = createRunScript(database)
 const heads = createKnownHeads(database)
 const dialect = { ...sqlite, knownHeads: heads.known }
 const begin = { read: database.prepare('begin'), write: database.prepare('begin immediate') }
 const commit = database.prepare('commit')
 const rollback = database.prepare('rollback')
+
+/** The extension's, or where it does not load, our own: slower, and the same. */
+async function addVectorFunctions(on: Database.Database): Promise<void> {
+  try {
+    const { load } = await import('sqlite-vec')
+    load(on)
+  } catch {
+    const floats = (bytes: Buffer) => new Float32Array(Uint8Array.from(bytes).buffer)
+    on.function('vec_distance_cosine', (a: Buffer, b: Buffer) => 1 - cosine(floats(a), floats(b)))
+  }
+}
 
 function answer(request: ThreadRequest): { outcomes: Outcome[] } | { appended: Packed } {
   if ('read' in request) return { outcomes: [read(request.read)] }

@@ -1,5 +1,5 @@
 /** What goes with messages, what the model was asked, and what came of it. */
-export const contextTables = [
+export const contextTables: (string | { sqlite: string | null; postgres: string | null })[] = [
   // What was sent with a message besides its words, as JSON.
   'alter table queue add column extras {text}',
   `create table responses (
@@ -36,4 +36,30 @@ export const contextTables = [
     unique (segment, seq)
   )`,
   'create index memories_by_ref on memories (summary_ref) where summary_ref is not null',
+  `create table index_files (
+    scope {text} not null,
+    path {text} not null,
+    sha256 {text} not null,
+    language {text},
+    primary key (scope, path)
+  )`,
+  `create table index_chunks (
+    no {serial},
+    scope {text} not null,
+    path {text} not null,
+    id {text} not null,
+    start_line {int} not null,
+    end_line {int} not null,
+    content {text} not null,
+    embedder {text},
+    vector {bytes}
+  )`,
+  'create index index_chunks_by_path on index_chunks (scope, path)',
+  'create index index_chunks_by_embedder on index_chunks (embedder)',
+  {
+    sqlite:
+      "create virtual table index_words using fts5(words, content='', contentless_delete=1, tokenize='unicode61')",
+    postgres: 'create table index_words (rowid bigint primary key, words tsvector not null)',
+  },
+  { sqlite: null, postgres: 'create index index_words_by_word on index_words using gin (words)' },
 ]

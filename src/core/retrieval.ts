@@ -1,0 +1,81 @@
+/** What is indexed and how it is found: pieces of files by words and by meaning (C7). */
+
+/** Which files a search may look at. */
+export interface RagScope {
+  /** Globs, such as `src/**`. */
+  paths?: string[] | undefined
+  languages?: string[] | undefined
+  /** The repository, by the workspace's name. */
+  repo?: string | undefined
+}
+
+export interface NewChunk {
+  id: string
+  startLine: number
+  endLine: number
+  text: string
+  /** The text as words to be searched for. */
+  words: string
+}
+
+export interface IndexedFile {
+  path: string
+  sha256: string
+  language: string | null
+}
+
+export interface ChunkHit {
+  id: string
+  scope: string
+  path: string
+  startLine: number
+  endLine: number
+  text: string
+}
+
+/** An index is divided into scopes: a workspace, or one attachment. */
+export interface IndexStore {
+  files(scope: string): Promise<IndexedFile[]>
+  /** In the place of what the file had before. */
+  put(scope: string, file: IndexedFile, chunks: readonly NewChunk[]): Promise<void>
+  remove(scope: string, paths: readonly string[]): Promise<void>
+  /** The best first. */
+  searchWords(query: IndexQuery & { terms: readonly string[] }): Promise<ChunkHit[]>
+  searchVectors(query: IndexQuery & { vector: Float32Array; embedder: string }): Promise<ChunkHit[]>
+  /** Chunks that this embedder has not seen. */
+  unembedded(embedder: string, limit: number): Promise<{ no: number; text: string }[]>
+  setVectors(embedder: string, vectors: readonly { no: number; vector: Float32Array }[]): Promise<void>
+}
+
+export interface IndexQuery {
+  scopes: readonly string[]
+  /** Only these; null for all. */
+  paths: readonly string[] | null
+  limit: number
+}
+
+/** Turns texts into vectors, somewhere else than on the event loop. */
+export interface Embedder {
+  name: string
+  embed(texts: readonly string[], urgency: 'now' | 'later'): Promise<Float32Array[]>
+  close(): Promise<void>
+}
+
+/** Constant of reciprocal rank fusion: how little the first places count more than the next. */
+const RANK_OFFSET = 60
+
+/** Merges rankings: what is near the top of several comes first. */
+export function mergeRanks<T>(
+  rankings: readonly (readonly T[])[],
+  keyOf: (hit: T) => string,
+): { hit: T; score: number }[] {
+  const scores = new Map<string, { hit: T; score: number }>()
+  for (const ranking of rankings) {
+    for (const [index, hit] of ranking.entries()) {
+      const known = scores.get(keyOf(hit)) ?? { hit, score: 0 }
+      known.score += 1 / (RANK_OFFSET + index + 1)
+      scores.set(keyOf(hit), known)
+    }
+  }
+  return [...scores.values()].toSorted((a, b) => b.score - a.score)
+}

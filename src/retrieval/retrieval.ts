@@ -1,0 +1,217 @@
+import { createHash } from 'node:crypto'
+import type { FoundChunk } from '../core/context.ts'
+import {
+  type ChunkHit,
+  type Embedder,
+  type IndexedFile,
+  type IndexStore,
+  mergeRanks,
+  type RagScope,
+} from '../core/retrieval.ts'
+import { chunksOf, linesOf } from './chunks.ts'
+import { fitsAny } from './globs.ts'
+import { languageOf } from './languages.ts'
+import { termsOf } from './words.ts'
+
+/** Larger files are not for reading in pieces. */
+const MAX_BYTES = 1024 * 1024
+/** So many are looked at of each ranking. */
+const CANDIDATES = 40
+const EMBEDDED_AT_ONCE = 8
+/** A question is not kept waiting for its vector for longer. */
+const QUERY_MS = 2000
+
+export interface RetrievalDependencies {
+  store: IndexStore
+  embedder: Embedder | null
+  /** The bytes of a scope's file now; null when it is not there, or not for us to read. */
+  read(scope: string, path: string): Promise<Buffer | null>
+  /** SHA-256 of each; null for those that are not there. */
+  hashes(scope: string, paths: readonly string[]): Promise<(string | null)[]>
+  log: { error(details: object, message: string): void }
+}
+
+export interface Retrieval {
+  /** A tool has read or written this file: from now on it is indexed (C7). */
+  note(scope: string, path: string): Promise<void>
+  /** A text of its own, under this name. */
+  noteText(scope: string, name: string, text: string): Promise<void>
+  /** Compares every indexed file with what is there, and brings it up to date; answers how many had changed. */
+  sync(scope: string): Promise<number>
+  search(query: SearchQuery): Promise<FoundChunk[]>
+  /** Resolves when every chunk has its vector; for tests and benches. */
+  embedded(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface SearchQuery {
+  /** Scopes whose files may have changed since they were indexed. */
+  workspace: string | null
+  /** Scopes that never change. */
+  attachments: readonly string[]
+  question: string
+  scope: RagScope
+  limit: number
+  ways?: readonly ('words' | 'vectors')[]
+}
+
+export function createRetrieval(deps: RetrievalDependencies): Retrieval {
+  const { store, embedder, log } = deps
+  let embedding: Promise<void> | null = null
+  let embedAgain = false
+  let isClosed = false
+
+  async function index(scope: string, path: string, bytes: Buffer | null): Promise<void> {
+    const text = bytes && bytes.length <= MAX_BYTES ? asText(bytes) : null
+    if (bytes === null || text === null) return await store.remove(scope, [path])
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    await store.put(scope, { path, sha256, language: languageOf(path) }, chunksOf(path, text))
+    embedSoon()
+  }
+
+  function embedSoon(): void {
+    if (!embedder || isClosed) return
+    embedAgain = true
+    embedding ??= embedAll(embedder)
+      .catch((error: unknown) => {
+        if (!isClosed) log.error({ err: error }, 'the index could not be embedded; it is searched by words')
+      })
+      .finally(() => {
+        embedding = null
+        if (embedAgain && !isClosed) embedSoon()
+      })
+  }
+
+  async function embedAll(by: Embedder): Promise<void> {
+    embedAgain = false
+    for (;;) {
+      const chunks = await store.unembedded(by.name, EMBEDDED_AT_ONCE)
+      if (chunks.length === 0 || isClosed) return
+      const vectors = await by.embed(
+        chunks.map((chunk) => chunk.text),
+        'later',
+      )
+      await store.setVectors(
+        by.name,
+        chunks.flatMap(({ no }, at) => {
+          const vector = vectors[at]
+          return vector ? { no, vector } : []
+        }),
+      )
+    }
+  }
+
+  async function sync(scope: string): Promise<number> {
+    const files = await store.files(scope)
+    if (files.length === 0) return 0
+    const now = await deps.hashes(
+      scope,
+      files.map((file) => file.path),
+    )
+    const changed = files.filter((file, at) => file.sha256 !== now[at])
+    for (const { path } of changed) await index(scope, path, await deps.read(scope, path))
+    return changed.length
+  }
+
+  async function search(query: SearchQuery): Promise<FoundChunk[]> {
+    const { workspace, attachments, question, limit, ways = ['words', 'vectors'] } = query
+    // Another repository is not here.
+    const isHere = workspace !== null && (query.scope.repo === undefined || query.scope.repo === workspace)
+    const scopes = [...(isHere ? [workspace] : []), ...attachments]
+    const terms = termsOf(question)
+    const paths = await pathsIn(scopes, query.scope)
+    if (scopes.length === 0 || paths?.length === 0) return []
+    const where = { scopes, paths, limit: CANDIDATES }
+    const [words, vectors] = await Promise.all([
+      terms.length > 0 && ways.includes('words') ? store.searchWords({ ...where, terms }) : [],
+      ways.includes('vectors') ? byMeaning(where, question) : [],
+    ])
+    const merged = mergeRanks([words, vectors], (hit) => `${hit.scope} ${hit.id}`)
+    return await stillThere(merged, workspace, limit)
+  }
+
+  async function byMeaning(
+    where: { scopes: readonly string[]; paths: readonly string[] | null; limit: number },
+    question: string,
+  ): Promise<ChunkHit[]> {
+    if (!embedder) return []
+    try {
+      const asked = embedder.embed([question], 'now')
+      asked.catch(() => {})
+      const late = new Promise<null>((resolve) => setTimeout(resolve, QUERY_MS, null).unref())
+      const vector = (await Promise.race([asked, late]))?.[0]
+      return vector ? await store.searchVectors({ ...where, vector, embedder: embedder.name }) : []
+    } catch (error) {
+      log.error({ err: error }, 'the question could not be embedded; the index is searched by words')
+      return []
+    }
+  }
+
+  async function pathsIn(
+    scopes: readonly string[],
+    { paths, languages }: RagScope,
+  ): Promise<string[] | null> {
+    if (!paths?.length && !languages?.length) return null
+    const files: IndexedFile[] = (await Promise.all(scopes.map((scope) => store.files(scope)))).flat()
+    const isWanted = (file: IndexedFile) =>
+      (!paths?.length || fitsAny(file.path, paths)) &&
+      (!languages?.length || languages.includes(file.language ?? ''))
+    return files.filter(isWanted).map((file) => file.path)
+  }
+
+  /** What a file no longer says is not found in it, whoever changed it since it was indexed. */
+  async function stillThere(
+    merged: readonly { hit: ChunkHit; score: number }[],
+    workspace: string | null,
+    limit: number,
+  ): Promise<FoundChunk[]> {
+    const texts = new Map<string, string>()
+    const found: FoundChunk[] = []
+    for (const { hit, score } of merged) {
+      if (found.length >= limit) break
+      if (hit.scope === workspace) {
+        let text = texts.get(hit.path)
+        if (text === undefined) {
+          const bytes = await deps.read(hit.scope, hit.path)
+          texts.set(hit.path, (text = (bytes && asText(bytes)) ?? ''))
+        }
+        if (linesOf(text, hit.startLine, hit.endLine) !== hit.text) continue
+      }
+      const { id, path, startLine, endLine } = hit
+      found.push({
+        id,
+        path,
+        startLine,
+        endLine,
+        text: hit.text,
+        score,
+        tokens: Math.ceil(hit.text.length / 4),
+      })
+    }
+    return found
+  }
+
+  return {
+    note: async (scope, path) => await index(scope, path, await deps.read(scope, path)),
+    noteText: (scope, name, text) => index(scope, name, Buffer.from(text)),
+    sync,
+    search,
+    async embedded() {
+      while (embedding) await embedding
+    },
+    async close() {
+      isClosed = true
+      await embedder?.close()
+      await embedding
+    },
+  }
+}
+
+function asText(bytes: Buffer): string | null {
+  if (bytes.includes(0)) return null
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,42 @@
+/** Words that are in every question and in every file. */
+const COMMON = new Set(
+  'a an and are as at be but by can do does for from has have how i if in into is it its not of on or that the their then there these they this to was we what when where which who why will with you your'.split(
+    ' ',
+  ),
+)
+
+/** A text as words to search for: names of code also by their parts, `readFile` as readfile, read and file. */
+export function wordsOf(text: string): string[] {
+  const words: string[] = []
+  for (const [name] of text.matchAll(/[\p{L}\p{N}_]+/gu)) {
+    const parts = name
+      .replaceAll('_', ' ')
+      .replaceAll(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
+      .replaceAll(/(\p{Lu}+)(\p{Lu}\p{Ll})/gu, '$1 $2')
+      .toLowerCase()
+      .split(' ')
+      .filter(Boolean)
+    const whole = parts.join('')
+    if (parts.length > 1) words.push(whole)
+    for (const part of parts) words.push(part, ...stemOf(part))
+  }
+  return words
+}
+
+/** What a question asks for: each word once, without the common ones. */
+export function termsOf(question: string): string[] {
+  const terms = new Set(wordsOf(question).filter((word) => word.length > 1 && !COMMON.has(word)))
+  return [...terms].slice(0, MOST_TERMS)
+}
+
+const MOST_TERMS = 64
+
+/** Plurals and the like, roughly: `retries` and `retry`, `locked` and `lock` should find each other. */
+function stemOf(word: string): string[] {
+  if (word.length < 5) return []
+  const stem = word
+    .replace(/ies$/, 'y')
+    .replace(/(ing|ed|es|s)$/, '')
+    .replace(/([^aeiou])\1$/, '$1')
+  return stem === word || stem.length < 3 ? [] : [stem]
+}
