@@ -3,7 +3,15 @@ import { readFileSync, statSync } from 'node:fs'
 import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
-import { type Given, type mcpServers, type Setting, type SettingName, settings } from './settings.ts'
+import {
+  type agentContexts,
+  type conversationContexts,
+  type Given,
+  type mcpServers,
+  type Setting,
+  type SettingName,
+  settings,
+} from './settings.ts'
 
 export { settings } from './settings.ts'
 
@@ -33,6 +41,10 @@ export interface Config {
   watch: boolean
   store: boolean
   embedder: 'local' | 'openai' | 'none'
+  conversationContexts: z.infer<typeof conversationContexts>
+  agentContexts: z.infer<typeof agentContexts>
+  /** Keys of agent contexts, by the variable's name. */
+  contextKeys: Record<string, string>
   retentionHours: number
   gcMinutes: number
   maxModelCalls: number
@@ -91,6 +103,9 @@ export function readConfig(
     watch: given.watch ?? true,
     store: given.store ?? true,
     embedder: given.embedder ?? 'local',
+    conversationContexts: given.conversationContexts ?? {},
+    agentContexts: given.agentContexts ?? {},
+    contextKeys: contextKeys(environment, given.agentContexts ?? {}),
     retentionHours: given.retentionHours ?? 24,
     gcMinutes: given.gcMinutes ?? 60,
     maxModelCalls: given.maxModelCalls ?? 50,
@@ -100,6 +115,14 @@ export function readConfig(
     untrusted: untrustedIn(file),
     userDir: join(environment.XDG_CONFIG_HOME || join(environment.HOME || homedir(), '.config'), 'waymark'),
   }
+}
+
+function contextKeys(
+  environment: Readonly<Record<string, string | undefined>>,
+  contexts: z.infer<typeof agentContexts>,
+): Record<string, string> {
+  const names = Object.values(contexts).flatMap((context) => context.apiKeyVariable ?? [])
+  return Object.fromEntries(names.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
 }
 
 function projectIn(flags: Partial<Record<string, unknown>>): string | undefined {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { ToolResults } from './agent/tools/conversation.ts'
 import type { Config } from './config.ts'
 import type { AgentStates } from './core/agent-states.ts'
+import type { AttachmentStore } from './core/attachments.ts'
 import type { BlobStore } from './core/blobs.ts'
 import { systemClock, timestamp } from './core/clock.ts'
 import { type CollectionStore, HOUR_MS } from './core/collection.ts'
@@ -28,6 +29,7 @@ import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
 import { createAgentStates } from './stores/agent-states.ts'
+import { createAttachments } from './stores/attachments.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
 import { createCollectionStore, readOrMakeStoreId } from './stores/collection.ts'
 import type { Engine } from './stores/engine.ts'
@@ -104,6 +106,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     if (!config.databaseUrl) await store.queue.release()
     copy = openWorkingCopy(config, store, log)
     working = await startWorking(config, store, copy, log)
+    copy.onFilesChanged(working.filesChanged)
     const retentionMs = config.retentionHours * HOUR_MS
     const { dropUnreachable } = copy
     collector = createCollector({
@@ -127,7 +130,8 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const isOnlyServer = config.databaseUrl === null
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
-    const lines = { deletions, forks, collector, collection: store.collection, responses: store.responses }
+    const { collection, responses, attachments } = store
+    const lines = { deletions, forks, collector, collection, responses, attachments }
     http = await serveHttp({ ...parts, ...lines, isOnlyServer, clock: systemClock, ...signIn, ...address })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`
@@ -162,6 +166,7 @@ export interface Store {
   work: WorkStore
   responses: Responses
   index: IndexStore
+  attachments: AttachmentStore
   collection: CollectionStore
   blobs: BlobStore
   /** Whether no other database refers to them. */
@@ -213,6 +218,7 @@ export async function openStore(
     upkeep: createUpkeep({ engine, blobs }),
     work: createWorkStore({ engine, clock: systemClock, writes }),
     index: createIndexStore(engine),
+    attachments: createAttachments({ engine, blobs }),
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,

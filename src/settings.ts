@@ -22,6 +22,27 @@ export const mcpServers = z.record(
   ]),
 )
 
+export const conversationContexts = z.record(
+  z.string().min(1).max(200),
+  z.strictObject({
+    instructions: z.string().min(1).optional(),
+    model: z.string().min(1).optional(),
+    temperature: z.number().min(0).max(2).optional(),
+  }),
+)
+
+export const agentContexts = z.record(
+  z.string().min(1).max(200),
+  z.strictObject({
+    baseUrl: z.url({ protocol: /^https?$/ }).optional(),
+    apiKeyVariable: z.string().min(1).optional(),
+    index: z
+      .string()
+      .regex(/^[A-Za-z0-9._-]{1,100}$/)
+      .optional(),
+  }),
+)
+
 /**
  * Every setting, once: its flag, its variable, its name in waymark.config.json and its meaning. The flag wins over the
  * variable, the variable over the file. docs/settings.md is made from this table.
@@ -146,6 +167,25 @@ export const settings = {
       'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}.',
     must: 'be an object of servers, each with a command or a url',
     schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
+    inFile: 'trusted',
+  },
+  conversationContexts: {
+    flag: null,
+    variable: 'WAYMARK_CONVERSATION_CONTEXTS',
+    about:
+      'Named ways to talk, chosen by a conversation, as an object: {"name": {"instructions": "…", "model": "…", "temperature": 0.2}}.',
+    must: 'be an object of contexts, each with instructions, model or temperature',
+    schema: z.union([conversationContexts, z.string().transform(jsonIn).pipe(conversationContexts)]),
+    inFile: 'trusted',
+  },
+  agentContexts: {
+    flag: null,
+    variable: 'WAYMARK_AGENT_CONTEXTS',
+    about:
+      'Named environments, chosen by a conversation, as an object: {"name": {"baseUrl": "…", "apiKeyVariable": "…", "index": "…"}}: another ' +
+      'model server with the variable that has its key, and an index of its own.',
+    must: 'be an object of contexts, each with baseUrl, apiKeyVariable or index',
+    schema: z.union([agentContexts, z.string().transform(jsonIn).pipe(agentContexts)]),
     inFile: 'trusted',
   },
   commandEnv: {

@@ -26,6 +26,8 @@ export interface WorkingCopy {
   folderOf(workspaceId: string): ToolFolder
   /** Drops files that nobody reaches any more; answers how many bytes. */
   dropUnreachable(graceMs?: number): Promise<number>
+  /** Has somebody told when files were put back. */
+  onFilesChanged(tell: (workspaceId: string) => Promise<void>): void
   close(): Promise<void>
 }
 
@@ -56,7 +58,9 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
     },
   )
+  let tellChanged: (id: string) => Promise<void> = async () => {}
   const sessions = createAllSessions({
+    onFilesChanged: (id) => tellChanged(id),
     store: store.work,
     ledger: store.ledger,
     thread,
@@ -111,6 +115,9 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       }
     },
     dropUnreachable: (graceMs) => dropUnreachable(repositories, graceMs),
+    onFilesChanged(tell) {
+      tellChanged = tell
+    },
     async close() {
       isClosing = true
       for (const timer of timers) clearTimeout(timer)

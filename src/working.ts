@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { createAgent, loadGraph } from './agent/agent.ts'
+import { type AgentSetting, type Contexts, createAgent, indexName, loadGraph } from './agent/agent.ts'
 import { createMcpTools } from './agent/mcp.ts'
-import { createProvider } from './agent/provider/provider.ts'
+import { createProvider, type Provider } from './agent/provider/provider.ts'
 import { openConfinedFolder } from './agent/tools/confined-folder.ts'
 import type { ToolResults } from './agent/tools/conversation.ts'
 import { conversationTools } from './agent/tools/conversation.ts'
@@ -10,6 +10,7 @@ import { runCommandTool } from './agent/tools/run-command.ts'
 import type { Tool } from './agent/tools/tool.ts'
 import { walkTools } from './agent/tools/walk.ts'
 import { type Config, ConfigError } from './config.ts'
+import { ModelFailure } from './core/agent.ts'
 import { systemClock } from './core/clock.ts'
 import type { Embedder } from './core/retrieval.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
@@ -35,6 +36,8 @@ export interface ModelNote {
 /** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Working {
   model: ModelNote
+  /** Files were put back in this workspace: the index follows (W9). */
+  filesChanged(workspaceId: string): Promise<void>
   active(): number
   stop(): Promise<void>
 }
@@ -51,12 +54,13 @@ export async function startWorking(
   const retrieval = createRetrieval({
     store: store.index,
     embedder: embedderOf(config),
+    // The part before the slash is the workspace.
     read: async (id, path) =>
-      await (await filesIn(id)).files.read(path).then(
+      await (await filesIn(id.split('/')[0] ?? id)).files.read(path).then(
         ({ bytes }) => bytes,
         () => null,
       ),
-    hashes: async (id, paths) => await (await filesIn(id)).hashes(paths),
+    hashes: async (id, paths) => await (await filesIn(id.split('/')[0] ?? id)).hashes(paths),
     log,
   })
   const toolsIn = createToolsIn(config, results, filesIn, retrieval)
@@ -69,14 +73,12 @@ export async function startWorking(
     ledger,
     states,
     responses: store.responses,
-    provider: createProvider({ baseUrl: demo?.url ?? config.baseUrl, apiKey: config.apiKey }),
-    // The demo model has another port each time, and is the same.
-    providerUrl: demo ? null : config.baseUrl,
+    setting: createSettings(config, { model, baseUrl: demo?.url ?? config.baseUrl, isDemo: demo !== null }),
     isKept: config.store,
     clock: systemClock,
-    model,
     tools: toolsIn,
     retrieval,
+    attachments: store.attachments,
     activeFiles: async (id) => {
       const { files, root, environment: more } = await filesIn(id)
       return { files, dirty: () => dirtyFiles(root, { ...environment, ...more }) }
@@ -103,6 +105,7 @@ export async function startWorking(
   return {
     model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
     active: worker.active,
+    filesChanged: async (id) => void (await retrieval.sync(id)),
     async stop() {
       clearTimeout(loading)
       await worker.stop()
@@ -119,6 +122,45 @@ function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
   const unknown = Object.keys(policies).filter((name) => !names.includes(name) && !name.includes('__'))
   if (unknown.length === 0) return
   throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
+}
+
+/** Who answers a conversation, and how, by the contexts that it has chosen. */
+function createSettings(
+  config: Config,
+  usual: { model: string; baseUrl: string | null; isDemo: boolean },
+): (contexts: Contexts) => AgentSetting {
+  const providers = new Map<string, Provider>()
+  const providerOf = (baseUrl: string | null, apiKey: string | null): Provider => {
+    const key = JSON.stringify([baseUrl, apiKey])
+    let provider = providers.get(key)
+    if (!provider) providers.set(key, (provider = createProvider({ baseUrl, apiKey })))
+    return provider
+  }
+  return ({ agent, conversation }) => {
+    const place = agent === null ? {} : named(config.agentContexts, agent, 'agent context')
+    const way =
+      conversation === null ? {} : named(config.conversationContexts, conversation, 'conversation context')
+    const apiKey = place.apiKeyVariable ? (config.contextKeys[place.apiKeyVariable] ?? null) : config.apiKey
+    const baseUrl = place.baseUrl ?? usual.baseUrl
+    return {
+      // A key goes only where it was meant to go.
+      provider: providerOf(baseUrl, place.baseUrl && !place.apiKeyVariable ? null : apiKey),
+      // The demo model has another port each time, and is the same.
+      providerUrl: place.baseUrl ?? (usual.isDemo ? null : usual.baseUrl),
+      model: way.model ?? usual.model,
+      instructions: way.instructions ?? null,
+      temperature: way.temperature ?? null,
+      index: place.index ?? null,
+    }
+  }
+}
+
+function named<T>(contexts: Readonly<Record<string, T>>, name: string, what: string): T {
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined
+  if (found) return found
+  throw new ModelFailure('unknown_context', `This server has no ${what} named ${name}.`, {
+    isRetryable: false,
+  })
 }
 
 /** Each working copy's folder, opened when it is first needed. */
@@ -139,7 +181,12 @@ function createToolsIn(
 ) {
   return createOnce(async (workspaceId): Promise<Tool[]> => {
     const { files, environment } = await filesIn(workspaceId)
-    const touched = (path: string) => retrieval.note(workspaceId ?? config.workspaceId, files.shown(path))
+    const indexes = [null, ...new Set(Object.values(config.agentContexts).flatMap((one) => one.index ?? []))]
+    const touched = async (path: string) => {
+      for (const index of indexes) {
+        await retrieval.note(indexName(workspaceId ?? config.workspaceId, index), files.shown(path))
+      }
+    }
     return [
       ...fileTools(files).map((tool) => indexing(tool, touched)),
       ...walkTools(files),

@@ -37,7 +37,14 @@ describe('what the model is sent', () => {
   })
 
   const start = (options: Parameters<typeof startTestServer>[0] = {}) =>
-    startTestServer({ project, baseUrl: model.url, apiKey: 'sk-test', model: 'm', ...options })
+    startTestServer({
+      project,
+      baseUrl: model.url,
+      apiKey: 'sk-test',
+      model: 'm',
+      embedder: 'none',
+      ...options,
+    })
   const restart = async (options: Parameters<typeof startTestServer>[0] = {}) => {
     await server.close()
     server = await start(options)
@@ -132,6 +139,107 @@ describe('what the model is sent', () => {
       file('new.txt', 'new'),
       user('hello'),
     ])
+  })
+
+  it('[C9] small attachments go whole with their message, also in forks and when everything is told again', async () => {
+    const id = await newConversation()
+    const attachments = [{ name: 'spec "1".md', content: 'The door must be green.' }]
+    const whole = user('<attachment name="spec \\"1\\".md">\nThe door must be green.\n</attachment>')
+    expect((await sent(id, 'read this', { attachments })).input).toEqual([whole, user('read this')])
+    const { parts: told } = await server.client.context(id)
+    expect(told).toContainEqual(
+      expect.objectContaining({ origin: { type: 'attachment', name: 'spec "1".md' } }),
+    )
+    const fork = await server.client.fork(id)
+    await restart({ store: false })
+    expect((await sent(fork.id, 'and?')).input).toMatchObject([
+      whole,
+      user('read this'),
+      { role: 'assistant' },
+      user('and?'),
+    ])
+    const [message] = ofKind((await server.client.events(id)).items as unknown as AnyFrame[], 'message.user')
+    expect(message?.attachments).toMatchObject([{ name: 'spec "1".md', bytes: 23 }])
+  })
+
+  it('[C9] of large attachments the pieces that fit the question are sent, on the line that has them', async () => {
+    const id = await newConversation()
+    const lines = Array.from({ length: 3000 }, (_, n) => `line ${n}: nothing of interest here`)
+    lines[1500] = 'The frobnicator must be calibrated to 42 before use.'
+    const attachments = [{ name: 'manual.txt', content: lines.join('\n') }]
+    const first = await sent(id, 'how is the frobnicator calibrated?', { attachments })
+    expect(first.input).toHaveLength(first.input.filter((item) => item.role === 'user').length)
+    expect(String(first.input[0]?.content)).toContain('Too large to show whole')
+    expect(
+      first.input.map((item) => String(item.content)).filter((text) => text.startsWith('<snippet'))[0],
+    ).toContain('calibrated to 42')
+    const fork = await server.client.fork(id)
+    const other = await newConversation()
+    const asked = 'tell me again about the calibrated frobnicator'
+    expect((await sent(other, asked)).input).toEqual([user(asked)])
+    await server.client.deleteConversation(id)
+    await server.client.collect({ now: true })
+    await restart({ store: false })
+    expect(JSON.stringify((await sent(fork.id, asked)).input)).toContain('calibrated to 42')
+  })
+
+  it('[C2] [C7] snippets that were sent before on the chain are not sent again; changed ones are', async () => {
+    const id = await newConversation()
+    const path = join(project, 'notes.txt')
+    writeFileSync(path, 'The zephyr module opens the valve.\n')
+    parts.push({ events: calls('read_file', { path: 'notes.txt' }) })
+    await sent(id, 'read it')
+    const snippet = (text: string) => user(`<snippet path="notes.txt" lines="1-1">\n${text}\n</snippet>`)
+    const ask = 'what does the zephyr module open?'
+    expect((await sent(id, ask)).input).toEqual([snippet('The zephyr module opens the valve.'), user(ask)])
+    expect((await sent(id, ask)).input).toEqual([user(ask)])
+    writeFileSync(path, 'The zephyr module opens the hatch.\n')
+    expect((await sent(id, ask)).input).toEqual([snippet('The zephyr module opens the hatch.'), user(ask)])
+    expect((await sent(id, ask, { rag_scope: { paths: ['src/**'] } })).input).toEqual([user(ask)])
+    unlinkSync(path)
+    expect((await sent(id, ask)).input).toEqual([user(ask)])
+    const { items } = await server.client.responses(id)
+    const { parts: told } = await server.client.response(id, items[3]?.response_id ?? '')
+    expect(told.find((part) => part.origin.type === 'chunk')).toMatchObject({
+      sent: false,
+      why: 'sent before on this chain',
+    })
+  })
+
+  it('a conversation context gives the instructions, the model and the temperature', async () => {
+    await restart({
+      conversationContexts: {
+        terse: { instructions: 'Answer in one word.', model: 'small', temperature: 0.1 },
+      },
+    })
+    const { id } = await server.client.createConversation({ conversation_context: 'terse' })
+    expect(await sent(id, 'hello')).toMatchObject({
+      instructions: 'Answer in one word.',
+      model: 'small',
+      temperature: 0.1,
+    })
+    await server.client.changeConversation(id, { conversation_context: null })
+    const plain = await sent(id, 'hello')
+    expect(plain).toMatchObject({ model: 'm' })
+    expect(plain).not.toHaveProperty('previous_response_id')
+    const { id: unknown } = await server.client.createConversation({ conversation_context: 'nobody' })
+    expect((await ask(server, unknown, 'hello')).at(-1)).toMatchObject({
+      kind: 'error',
+      error: { code: 'unknown_context' },
+    })
+  })
+
+  it('an agent context names another model server and another index', async () => {
+    const other = await startModelServer([])
+    try {
+      await restart({ agentContexts: { lab: { baseUrl: other.url, index: 'lab' } } })
+      const { id } = await server.client.createConversation({ agent_context: 'lab' })
+      await sent(id, 'hello')
+      expect(other.requests).toHaveLength(1)
+      expect((await server.client.responses(id)).items[0]).toMatchObject({ status: 'completed' })
+    } finally {
+      await other.close()
+    }
   })
 
   it('[C4] a chain that is 30 days old is not gone on from: everything is told again', async () => {

@@ -1,11 +1,16 @@
 import type { Entry } from '../core/context.ts'
+import type { Attachment } from '../core/queue.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
 
 /**
  * What was said and done, as the model is told of it, from the frames alone: for the part of a line that no agent state
  * covers, because a run was stopped or failed, or because the line was forked or cut in the middle of one.
  */
-export function historyOf(frames: Iterable<AnyFrame>): Omit<Entry, 'tokens'>[] {
+export function historyOf(
+  frames: Iterable<AnyFrame>,
+  /** What goes along with a message, as items. */
+  attached: (attachments: readonly Attachment[]) => object[] = () => [],
+): Omit<Entry, 'tokens'>[] {
   const history: Omit<Entry, 'tokens'>[] = []
   const texts = new Map<string, { role: 'assistant'; content: string }>()
   let turn = 'unknown'
@@ -56,6 +61,7 @@ export function historyOf(frames: Iterable<AnyFrame>): Omit<Entry, 'tokens'>[] {
     if (frame.kind === 'message.user') {
       answerOpenCalls()
       turn = frame.message_id
+      for (const item of attached(frame.attachments ?? [])) history.push({ item, turn })
       history.push({ item: { role: 'user', content: frame.content }, turn })
     } else if (frame.kind === 'message.delta') say(frame)
     else if (frame.kind === 'tool.arguments.done' && frame.tool_type === 'function') call(frame)

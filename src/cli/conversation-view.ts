@@ -1,5 +1,5 @@
 import type { Client } from '../client/index.ts'
-import type { AcceptedMessage, Conversation } from '../protocol/api.ts'
+import type { AcceptedMessage, Conversation, SendMessage } from '../protocol/api.ts'
 import type { Entry, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
 import { sayWhenLost } from './say-when-lost.ts'
@@ -7,7 +7,11 @@ import { sayWhenLost } from './say-when-lost.ts'
 /** A conversation as a terminal shows it from now on: prints what comes, and tells when runs begin, ask and end. */
 export interface ConversationView {
   /** Sends a message; who typed it need not read it again. */
-  send(content: string, onAccepted?: (runId: string) => void): Promise<AcceptedMessage>
+  send(
+    content: string,
+    onAccepted?: (runId: string) => void,
+    along?: Omit<SendMessage, 'content'>,
+  ): Promise<AcceptedMessage>
   /** Resolves when the run has ended, or was taken out of the queue. */
   ended(runId: string): Promise<RunEntry | null>
   /** The run that is being worked on. */
@@ -133,10 +137,10 @@ export async function openConversationView(
   }
 
   return {
-    async send(content, onAccepted) {
+    async send(content, onAccepted, along = {}) {
       sending++
       try {
-        const accepted = await client.sendMessage(conversation.id, { content })
+        const accepted = await client.sendMessage(conversation.id, { content, ...along })
         onAccepted?.(accepted.run_id)
         // What waits is shown when its turn comes: by then other things have been said.
         if (accepted.queue_position === 0) own.add(accepted.message_id)

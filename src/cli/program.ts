@@ -4,6 +4,7 @@ import { auditCommand } from './audit.ts'
 import { chatCommand } from './chat.ts'
 import { checkpointsCommand } from './checkpoints.ts'
 import { compareCommand } from './compare.ts'
+import { contextCommand } from './context.ts'
 import { conversationsCommand } from './conversations.ts'
 import { deleteCommand, undeleteCommand } from './delete.ts'
 import { diffCommand } from './diff.ts'
@@ -11,6 +12,7 @@ import { doctorCommand } from './doctor.ts'
 import { forkCommand } from './fork.ts'
 import { gcCommand } from './gc.ts'
 import { logCommand } from './log.ts'
+import { memoryCommand } from './memory.ts'
 import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { resetCommand } from './reset.ts'
@@ -53,6 +55,8 @@ Examples:
     compareCommand,
     deleteCommand,
     undeleteCommand,
+    contextCommand,
+    memoryCommand,
     checkpointsCommand,
     diffCommand,
     restoreCommand,

@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { askOnTerminal, denyUnattended } from './ask.ts'
+import { collect, projectPath } from './checkpoint-arguments.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { openConversationView } from './conversation-view.ts'
 import { commandWith } from './options.ts'
@@ -10,6 +13,8 @@ interface SendFlags extends Record<string, unknown> {
   conversation?: string
   new?: boolean
   title?: string
+  attach?: string[]
+  file?: string[]
   wait: boolean
 }
 
@@ -20,6 +25,12 @@ export function sendCommand(): Command {
     .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
     .option('-n, --new', 'begin a new conversation')
     .option('--title <title>', 'the title of a new conversation')
+    .option('--attach <file>', 'send this text along; may be given more than once', collect)
+    .option(
+      '--file <path>',
+      'a file whose whole text the model should see; may be given more than once',
+      collect,
+    )
     .option('--no-wait', 'do not wait for the answer')
     .addHelpText(
       'after',
@@ -27,15 +38,20 @@ export function sendCommand(): Command {
 Examples:
   waymark send "what does main.ts do?"
   git diff | waymark send --new --title review
+  waymark send --attach spec.md "does the code do this?"
   waymark send --no-wait "and then run the tests"`,
     )
     .action(async (words: string[], flags: SendFlags) => {
       const content = words.length > 0 ? words.join(' ') : await fromInput()
       if (content.trim() === '') throw new CommandError('there is nothing to send')
+      const along = {
+        ...(flags.attach ? { attachments: flags.attach.map(attached) } : {}),
+        ...(flags.file ? { active_files: flags.file.map((path) => projectPath(flags, path)) } : {}),
+      }
       const client = await connect(flags)
       const conversation = await conversationOrNew(client, flags)
       if (!flags.wait) {
-        const { run_id, queue_position } = await client.sendMessage(conversation.id, { content })
+        const { run_id, queue_position } = await client.sendMessage(conversation.id, { content, ...along })
         const place = queue_position === 0 ? 'it runs next' : `${count(queue_position, 'run')} before it`
         return console.log(`${run_id} in ${conversation.id} (${place})`)
       }
@@ -48,9 +64,13 @@ Examples:
         isShown: (entry) => entry.type === 'run' && entry.runId === own,
       })
       try {
-        const { run_id, queue_position } = await view.send(content, (runId) => {
-          own = runId
-        })
+        const { run_id, queue_position } = await view.send(
+          content,
+          (runId) => {
+            own = runId
+          },
+          along,
+        )
         if (queue_position > 0) console.error(dim(`(waits behind ${queue_position})`))
         process.once('SIGINT', () => void client.cancelRun(conversation.id, run_id))
         const run = await view.ended(run_id)
@@ -60,6 +80,13 @@ Examples:
         view.close()
       }
     })
+}
+
+function attached(path: string): { name: string; content: string } {
+  const content = readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path), 'utf8')
+  if (content === '' || content.includes('\u0000'))
+    throw new CommandError(`${path} is not a text, or an empty one`)
+  return { name: basename(path), content }
 }
 
 async function fromInput(): Promise<string> {

@@ -234,9 +234,13 @@ interface KnownItem {
   name?: string
 }
 
+const ATTACHMENT = /^<attachment name=("(?:[^"\\]|\\.)*")/
+
 function originOf(item: ModelItem, turn: string | null): PartOrigin {
   const { type, role, call_id = '', name = '' } = item as KnownItem
   if (turn === null) return { type: 'summary' }
+  const attachment = role === 'user' ? ATTACHMENT.exec(textIn(item))?.[1] : undefined
+  if (attachment !== undefined) return { type: 'attachment', name: JSON.parse(attachment) as string }
   if (type?.endsWith('_call_output')) return { type: 'tool_output', tool_call_id: call_id }
   if (type?.endsWith('_call')) return { type: 'tool_call', tool_call_id: call_id, name }
   if (type === 'reasoning') return { type: 'reasoning' }

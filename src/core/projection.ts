@@ -23,6 +23,7 @@ export interface ProjectionRows {
   session_closings: SessionClosingRow[]
   file_edits: FileEditRow[]
   memories: MemoryRow[]
+  attachments: AttachmentRow[]
 }
 
 export interface MessageRow {
@@ -101,6 +102,17 @@ export interface SessionClosingRow {
   created_at: string
 }
 
+/** A text that was sent along with a message. */
+export interface AttachmentRow {
+  segment: number
+  seq: number
+  /** Which of the message's. */
+  place: number
+  name: string
+  sha256: string
+  bytes: number
+}
+
 /** Where the model's memory was cut short, or made whole again. */
 export interface MemoryRow {
   segment: number
@@ -139,6 +151,7 @@ export const projectionTables = [
   'session_closings',
   'file_edits',
   'memories',
+  'attachments',
 ] as const
 
 const SEARCHED_CHARACTERS = 65_536
@@ -167,6 +180,12 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
         checkpoint_id: typeof fields.checkpoint_id === 'string' ? fields.checkpoint_id : null,
       }),
     )
+    const attached = (fields.attachments ?? []) as { name: unknown; sha256: unknown; bytes: unknown }[]
+    for (const [index, { name, sha256, bytes }] of attached.entries()) {
+      const { segment, seq } = place
+      const text = { name: storable(name), sha256: storable(sha256), bytes: Number(bytes) }
+      rows.attachments.push({ segment, seq, place: index, ...text })
+    }
   },
   final: (rows, place, fields) => {
     const final = fields.final as { response_text?: string }
@@ -244,6 +263,7 @@ export function emptyRows(): ProjectionRows {
     session_closings: [],
     file_edits: [],
     memories: [],
+    attachments: [],
   }
 }
 

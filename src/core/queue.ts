@@ -57,8 +57,17 @@ export interface EnqueueCommand {
 export interface MessageExtras {
   /** Files whose whole text the model should see; with `content`, as it is in an editor and not yet on disk. */
   activeFiles?: { path: string; content: string | null }[]
+  /** Texts that were sent along, kept as blobs. */
+  attachments?: Attachment[]
   /** Which files snippets may come from. */
   ragScope?: RagScope
+}
+
+export interface Attachment {
+  name: string
+  /** Of its text: the blob's key. */
+  sha256: string
+  bytes: number
 }
 
 export interface Accepted {

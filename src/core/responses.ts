@@ -57,7 +57,7 @@ export type PartOrigin =
   | { type: 'reasoning' }
   | { type: 'file'; path: string; sha256: string | null; bytes: number }
   | { type: 'chunk'; chunk_id: string; path: string; start_line: number; end_line: number; score: number }
-  | { type: 'attachment'; name: string; sha256: string }
+  | { type: 'attachment'; name: string }
 
 export interface ResponseEnd {
   status: 'completed' | 'incomplete' | 'failed' | 'cancelled'

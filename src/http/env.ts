@@ -1,4 +1,5 @@
 import type { HttpBindings } from '@hono/node-server'
+import type { AttachmentStore } from '../core/attachments.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Collecting, CollectionStore } from '../core/collection.ts'
 import type { Deletions } from '../core/deletions.ts'
@@ -26,6 +27,7 @@ export interface AppDependencies {
   sessions: WorkSessions
   forks: Forks
   deletions: Deletions
+  attachments: AttachmentStore
   responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>

@@ -270,6 +270,8 @@ export type AuditList = z.infer<typeof auditListSchema>
 export const MAX_MESSAGE_CHARACTERS = 1_000_000
 
 const MAX_ACTIVE_FILES = 100
+const MAX_ATTACHMENTS = 20
+const MAX_ATTACHED_CHARACTERS = 4_000_000
 const MAX_ACTIVE_CHARACTERS = 1_000_000
 const activePath = text(4096)
   .min(1)
@@ -290,6 +292,16 @@ export const sendMessageSchema = z
         ]),
       )
       .max(MAX_ACTIVE_FILES)
+      .optional(),
+    /** Texts that go with the message: specifications, schemas, logs. */
+    attachments: z
+      .array(
+        z.strictObject({
+          name: text(200).min(1),
+          content: z.string().min(1).max(MAX_ATTACHED_CHARACTERS),
+        }),
+      )
+      .max(MAX_ATTACHMENTS)
       .optional(),
     /** Which files snippets may come from: globs of paths, languages, the workspace's name. */
     rag_scope: z

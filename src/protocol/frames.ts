@@ -93,6 +93,7 @@ export const kindShapes = {
     checkpoint_id: checkpointId.optional(),
     work_session: z.string().optional(),
     active_files: z.array(z.string()).optional(),
+    attachments: z.array(z.looseObject({ name: z.string(), sha256: z.string(), bytes: count })).optional(),
   },
   lifecycle: { status: z.enum(lifecycleStatuses), reason: z.string().optional() },
   final: {

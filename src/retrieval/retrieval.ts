@@ -34,8 +34,8 @@ export interface RetrievalDependencies {
 export interface Retrieval {
   /** A tool has read or written this file: from now on it is indexed (C7). */
   note(scope: string, path: string): Promise<void>
-  /** A text of its own, under this name. */
-  noteText(scope: string, name: string, text: string): Promise<void>
+  /** A text of its own, under this name, unless it is there. */
+  noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
   /** Compares every indexed file with what is there, and brings it up to date; answers how many had changed. */
   sync(scope: string): Promise<number>
   search(query: SearchQuery): Promise<FoundChunk[]>
@@ -61,8 +61,8 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
   let embedAgain = false
   let isClosed = false
 
-  async function index(scope: string, path: string, bytes: Buffer | null): Promise<void> {
-    const text = bytes && bytes.length <= MAX_BYTES ? asText(bytes) : null
+  async function index(scope: string, path: string, bytes: Buffer | null, most = MAX_BYTES): Promise<void> {
+    const text = bytes && bytes.length <= most ? asText(bytes) : null
     if (bytes === null || text === null) return await store.remove(scope, [path])
     const sha256 = createHash('sha256').update(bytes).digest('hex')
     await store.put(scope, { path, sha256, language: languageOf(path) }, chunksOf(path, text))
@@ -193,7 +193,10 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
 
   return {
     note: async (scope, path) => await index(scope, path, await deps.read(scope, path)),
-    noteText: (scope, name, text) => index(scope, name, Buffer.from(text)),
+    async noteText(scope, name, text) {
+      const known = await store.files(scope)
+      if (known.length === 0) await index(scope, name, Buffer.from(await text()), Infinity)
+    },
     sync,
     search,
     async embedded() {

@@ -226,11 +226,13 @@ function isExpected(why: Error): boolean {
 
 function messageFrame({ messageId, content, extras }: Claim): FrameDraft<'message.user'> {
   const active_files = extras.activeFiles?.map((file) => file.path) ?? []
+  const attachments = extras.attachments?.map((one) => ({ ...one })) ?? []
   return {
     kind: 'message.user',
     message_id: messageId,
     content,
     ...(active_files.length > 0 ? { active_files } : {}),
+    ...(attachments.length > 0 ? { attachments } : {}),
   }
 }
 

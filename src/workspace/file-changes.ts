@@ -85,6 +85,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       if (earlier) return earlier.repeated as T
       const { answer } = await doAndStore(change, work)
       await followOrSay(change)
+      await filesChanged()
       return answer
     } finally {
       release()
@@ -118,6 +119,13 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   async function followOrSay({ tenant, conversationId }: WorkChange): Promise<void> {
     await deps.follow(tenant, conversationId).catch((error: unknown) => {
       log.error({ err: error, conversation: conversationId }, 'a repository could not be written')
+    })
+  }
+
+  /** The index follows (W9); should it not be able to, it does before the next question. */
+  async function filesChanged(): Promise<void> {
+    await deps.onFilesChanged?.(workspaceId).catch((error: unknown) => {
+      log.error({ err: error }, 'the index could not be brought up to date')
     })
   }
 

@@ -28,6 +28,8 @@ export interface WorkSessionsDependencies {
   dataDir: string
   clock: Clock
   log: { error(details: object, message: string): void }
+  /** Told when files were put back, before whoever asked for it is. */
+  onFilesChanged?: (workspaceId: string) => Promise<void>
   /** Keeps other processes from changing the same files; null when one does. The system lets go should we end. */
   hold(): (() => void) | null
 }

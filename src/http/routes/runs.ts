@@ -1,7 +1,8 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
-import type { MessageExtras } from '../../core/queue.ts'
+import type { AttachmentStore } from '../../core/attachments.ts'
+import type { Attachment, MessageExtras } from '../../core/queue.ts'
 import { workspaceNotHere } from '../../core/work-sessions.ts'
 import {
   acceptedMessageSchema,
@@ -120,7 +121,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       runId: newId('run', now),
       messageId: newId('msg', now),
       content: message.content,
-      ...extrasOf(message),
+      ...(await extrasOf(deps.attachments, message)),
       mayChangeFiles: scopes.includes('workspace:write'),
     }
     if (deps.isOnlyServer) await refuseForeign(tenant, id)
@@ -191,12 +192,20 @@ function runId(text: string): RunId {
   return text
 }
 
-function extrasOf({ active_files = [], rag_scope }: SendMessage): { extras?: MessageExtras } {
+async function extrasOf(
+  kept: AttachmentStore,
+  { active_files = [], attachments = [], rag_scope }: SendMessage,
+): Promise<{ extras?: MessageExtras }> {
+  if (active_files.length + attachments.length === 0 && !rag_scope) return {}
   const activeFiles = active_files.map((file) =>
     typeof file === 'string' ? { path: file, content: null } : file,
   )
-  if (activeFiles.length === 0 && !rag_scope) return {}
-  return { extras: { activeFiles, ...(rag_scope ? { ragScope: rag_scope } : {}) } }
+  const attached: Attachment[] = []
+  for (const { name, content } of attachments) {
+    const text = content.toWellFormed()
+    attached.push({ name, sha256: await kept.keep(text), bytes: Buffer.byteLength(text) })
+  }
+  return { extras: { activeFiles, attachments: attached, ...(rag_scope ? { ragScope: rag_scope } : {}) } }
 }
 
 function wantsStream(c: Context): boolean {

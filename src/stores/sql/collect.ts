@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { Removed, Swept, Unreachable } from '../../core/collection.ts'
 import { projectionTables } from '../../core/projection.ts'
+import type { MessageExtras } from '../../core/queue.ts'
 import type { Dialect } from './dialect.ts'
+import { removeIndexed } from './index.ts'
 import { lockConversations } from './lock.ts'
 import { runIdOf } from './place.ts'
 import { isRebuilding } from './rebuilding.ts'
@@ -215,6 +217,16 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
     if (gone.length === 0) break
     swept = new Set([...swept, ...gone.map((row) => row.conversation_id)])
   }
+  // Pieces of texts that no line has any more.
+  const lost = yield* all({
+    compile: () =>
+      sql<{
+        scope: string
+        path: string
+      }>`select f.scope, f.path from index_files f where f.scope like 'attachment:%'
+        and not exists (select 1 from attachments a where a.sha256 = substr(f.scope, 12))`.compile(db),
+  })
+  for (const { scope, path } of lost) yield* removeIndexed(dialect, { scope, paths: [path] })
   // Runs that never wrote a frame, where nothing is left to write behind.
   yield* all({
     compile: () =>
@@ -262,7 +274,20 @@ export function* unreferencedBlobs(dialect: Dialect, keys: readonly string[]): S
       .select('m.summary_ref as key')
       .where(isIn('m.summary_ref', list(keys))),
   )
-  const named = [...frames, ...outputs, ...asked, ...answered, ...summaries]
+  const attached = yield* all(
+    db
+      .selectFrom('attachments as a')
+      .select('a.sha256 as key')
+      .where(isIn('a.sha256', list(keys))),
+  )
+  const named = [...frames, ...outputs, ...asked, ...answered, ...summaries, ...attached]
   const referenced = new Set(named.map((row) => row.key))
+  // What goes with messages that still wait.
+  for (const { extras } of yield* all(
+    db.selectFrom('queue').select('extras').where('extras', 'is not', null),
+  )) {
+    const { attachments = [] } = JSON.parse(extras ?? '{}') as MessageExtras
+    for (const { sha256 } of attachments) referenced.add(sha256)
+  }
   return keys.filter((key) => !referenced.has(key))
 }

@@ -7,6 +7,7 @@ import {
   runPast,
 } from './agent-states.ts'
 import { append } from './append.ts'
+import { lineAttachments } from './attachments.ts'
 import { audit, readAudit } from './audit.ts'
 import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
 import {
@@ -101,6 +102,7 @@ export const reads = {
   listResponses,
   readResponse,
   listMemories,
+  lineAttachments,
   indexedFiles,
   searchWords,
   searchVectors,

@@ -1,6 +1,7 @@
 import type { Generated } from 'kysely'
 import type {
   AgentCheckpointRow,
+  AttachmentRow,
   BranchRow,
   CheckpointRow,
   FileEditRow,
@@ -132,6 +133,7 @@ export interface Schema {
   session_closings: SessionClosingRow
   file_edits: FileEditRow
   memories: MemoryRow
+  attachments: AttachmentRow
   /** One row a workspace in which files are ever put back; while they are, it says so. */
   workspaces: {
     id: string
@@ -321,6 +323,14 @@ export const bulkTypes = {
     deletions: 'bigint',
     diff: 'bytea',
     created_at: 'text',
+  },
+  attachments: {
+    segment: 'bigint',
+    seq: 'bigint',
+    place: 'bigint',
+    name: 'text',
+    sha256: 'text',
+    bytes: 'bigint',
   },
   memories: {
     segment: 'bigint',

@@ -36,6 +36,16 @@ export const contextTables: (string | { sqlite: string | null; postgres: string 
     unique (segment, seq)
   )`,
   'create index memories_by_ref on memories (summary_ref) where summary_ref is not null',
+  `create table attachments (
+    segment {int} not null,
+    seq {int} not null,
+    place {int} not null,
+    name {text} not null,
+    sha256 {text} not null,
+    bytes {int} not null,
+    unique (segment, seq, place)
+  )`,
+  'create index attachments_by_hash on attachments (sha256)',
   `create table index_files (
     scope {text} not null,
     path {text} not null,

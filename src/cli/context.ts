@@ -1,0 +1,98 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import type { ContextView } from '../protocol/api.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, count, dim, printable } from './output.ts'
+
+interface ContextFlags extends Record<string, unknown> {
+  at?: number
+  request?: boolean
+  json?: boolean
+}
+
+export function contextCommand(): Command {
+  return commandWith('context', ['project', 'dataDir', 'url'])
+    .description('Show what the model was sent: each part, where it comes from, its tokens, and why')
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('--at <event>', 'the last request up to this event; default: the last one', eventNumber)
+    .option('--request', "print the request's body, to the byte")
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  waymark context
+  waymark context --at 42
+  waymark context --request | jq .input`,
+    )
+    .action(async (conversation: string | undefined, flags: ContextFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      const context = await client.context(id, { at: flags.at })
+      if (flags.request) return console.log(context.request)
+      if (flags.json) return console.log(JSON.stringify(context, null, 2))
+      print(context)
+    })
+}
+
+const steps: Record<ContextView['chain'], string> = {
+  first: 'the first request of the line',
+  follow_up: 'goes on from the last response',
+  expired: 'told again: the last response is more than 30 days old',
+  refused: 'told again: the model no longer knew the conversation',
+  changed: 'told again: another model or another server',
+  memory: 'told again: the memory was shortened',
+  not_kept: 'told from the beginning: nothing is kept there',
+}
+
+function print(context: ContextView): void {
+  const { response_id, model, chain, status, tokens, event_number } = context
+  console.log(`${bold(response_id)}  ${model}  ${status}  ${dim(`behind event ${event_number}`)}`)
+  console.log(dim(steps[chain]))
+  for (const { origin, tokens: size, sent, why } of context.parts) {
+    const line = `${sent ? '+' : ' '} ${String(size).padStart(7)}  ${nameOf(origin).padEnd(44)}  ${dim(why)}`
+    console.log(sent ? line : dim(line))
+  }
+  console.log(
+    bold(
+      `${count(tokens.sent, 'token')} sent, ${tokens.not_sent.toLocaleString('en')} not sent again (estimates)`,
+    ),
+  )
+}
+
+function nameOf(origin: ContextView['parts'][number]['origin']): string {
+  const {
+    type,
+    path,
+    name,
+    start_line,
+    end_line,
+    role,
+    tool_call_id,
+    count: number,
+  } = origin as Record<string, unknown>
+  const shown =
+    type === 'file'
+      ? `file ${path}`
+      : type === 'chunk'
+        ? `snippet ${path}:${start_line}-${end_line}`
+        : type === 'attachment'
+          ? `attachment ${name}`
+          : type === 'message'
+            ? `message of the ${role === 'assistant' ? 'agent' : 'person'}`
+            : type === 'tool_call'
+              ? `call of ${name}`
+              : type === 'tool_output'
+                ? `outcome of ${tool_call_id}`
+                : type === 'tools'
+                  ? `${number} tools`
+                  : String(type)
+  return printable(shown)
+}
+
+function eventNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('An event is a whole number from 1 on, as `waymark log` shows them.')
+  return number
+}

@@ -1,0 +1,68 @@
+import { type Command, Option } from 'commander'
+import type { WantMemory } from '../protocol/api.ts'
+import { connect, conversationId } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, CommandError, dim, localTime, printable } from './output.ts'
+
+interface MemoryFlags extends Record<string, unknown> {
+  strategy?: 'none' | 'trim' | 'summarize' | 'compact'
+  maxTokens?: number
+  now?: WantMemory['strategy']
+  undo?: boolean
+  json?: boolean
+}
+
+export function memoryCommand(): Command {
+  return commandWith('memory', ['project', 'dataDir', 'url'])
+    .description("Show or change how the model's memory is kept within its limit")
+    .argument('[conversation]', 'its id; default: the one that changed last')
+    .addOption(
+      new Option('--strategy <which>', 'what to do when it is too much').choices([
+        'none',
+        'trim',
+        'summarize',
+        'compact',
+      ]),
+    )
+    .option('--max-tokens <number>', 'when it is too much; with --strategy', Number)
+    .addOption(
+      new Option('--now <how>', 'shorten it with the next message').choices(['trim', 'summarize', 'compact']),
+    )
+    .option('--undo', 'let the model see everything again')
+    .option('--json', 'print it as JSON')
+    .addHelpText(
+      'after',
+      `
+What people see, and the ledger, never change by it.
+
+Examples:
+  waymark memory
+  waymark memory --strategy summarize --max-tokens 60000
+  waymark memory --now compact
+  waymark memory --undo`,
+    )
+    .action(async (conversation: string | undefined, flags: MemoryFlags) => {
+      const client = await connect(flags)
+      const id = await conversationId(client, conversation)
+      if (flags.maxTokens !== undefined && flags.strategy === undefined) {
+        throw new CommandError('--max-tokens goes with --strategy')
+      }
+      if (flags.strategy !== undefined) {
+        const max_tokens = flags.maxTokens === undefined ? {} : { max_tokens: flags.maxTokens }
+        await client.changeConversation(id, { memory: { strategy: flags.strategy, ...max_tokens } })
+      }
+      if (flags.now !== undefined) await client.shortenMemory(id, { strategy: flags.now })
+      const memory = flags.undo ? await client.undoMemory(id) : await client.memory(id)
+      if (flags.json) return console.log(JSON.stringify(memory, null, 2))
+      const limit = memory.max_tokens === null ? '' : ` at ${memory.max_tokens.toLocaleString('en')} tokens`
+      console.log(bold(`${memory.strategy}${limit}`))
+      if (memory.wanted !== null) console.log(`With the next message: ${memory.wanted}`)
+      for (const { event_number, checkpoint, summary, created_at } of memory.items) {
+        const { strategy, tokens_before, tokens_after } = checkpoint
+        console.log(
+          `${dim(localTime(created_at))}  event ${event_number}  ${strategy}, ${tokens_before} → ${tokens_after} tokens`,
+        )
+        if (summary !== null) console.log(`  ${printable(summary)}`)
+      }
+    })
+}
