@@ -163,6 +163,25 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(await store.work.reachable()).not.toContain(first)
     })
 
+    it('what is said again of the place does not become the last checkpoint of the open session', async () => {
+      const [initial, approvedOne] = [commit(), commit()]
+      await append(checkpoint('main', initial), userMessage('x'), checkpoint('session_1', commit()))
+      const fork = newId('conv')
+      const at = { tenant: TENANT, conversationId: id, at: null }
+      await store.ledger.fork({ ...at, newConversationId: fork, newSegmentId: newId('seg') })
+      await store.ledger.append({
+        tenant: TENANT,
+        conversationId: fork,
+        run: null,
+        frames: [checkpoint('main', approvedOne), approved(1, approvedOne)],
+      })
+      const before = await state(fork)
+      const cut = { tenant: TENANT, conversationId: fork, at: { after: 1 } }
+      await store.ledger.cut({ ...cut, newSegmentId: newId('seg'), by: 'somebody' })
+      const { session, main, tip } = await state(fork)
+      expect({ session, main, tip }).toEqual({ session: before.session, main: before.main, tip: before.tip })
+    })
+
     it('lists checkpoints with their messages, page by page, the last first', async () => {
       const { runId, messageId } = await send()
       const held = await claim()

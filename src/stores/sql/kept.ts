@@ -72,7 +72,17 @@ export function* keptWork(
   const before = workStateOf(rows)
   const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)
   const left = partsBetween(old, behind + 1, headOf(old))
-  const frames: FrameDraft[] = yield* keptSafe(dialect, asked.id, before.session, left)
+  const safe = yield* keptSafe(dialect, asked.id, before.session, left)
+  const frames: FrameDraft[] = safe.map((row) => ({ kind: 'workspace.checkpoint', ...row }))
+  // They may be the last of their session on the new line: then what really is has to be said behind them.
+  for (const { work_session: workSession, checkpoint_id: checkpointId, number } of safe) {
+    const known = told.tips.find((tip) => tip.workSession === workSession)
+    if (known && known.number > number) continue
+    told.tips = [
+      ...told.tips.filter((tip) => tip !== known),
+      { workSession, checkpointId, count: 1, number, firstAt: '' },
+    ]
+  }
   let { lastNumber } = before
   const kept = (workSession: string, checkpointId: string) => {
     const number = ++lastNumber
@@ -108,12 +118,7 @@ function standing({ closings }: WorkRows): WorkRows['closings'] {
 const MOST_SAVED = 20
 
 /** The checkpoint of the place, and what was there before files were put back. */
-function* keptSafe(
-  { db }: Dialect,
-  id: string,
-  session: string,
-  left: readonly LinePart[],
-): Script<FrameDraft[]> {
+function* keptSafe({ db }: Dialect, id: string, session: string, left: readonly LinePart[]): Script<Told[]> {
   const saved: Schema['checkpoints'][] = []
   for (const part of left) {
     const rows = yield* all(
@@ -136,7 +141,7 @@ function* keptSafe(
   const own = place && (place.conversation_id === id ? place : { ...place, work_session: session, number: 0 })
   const wanted = [...(own ? [own] : []), ...safe.slice(-MOST_SAVED)]
   const once = new Map(wanted.map((row) => [row.checkpoint_id, row]))
-  return [...once.values()].map((row) => ({ kind: 'workspace.checkpoint', ...fieldsOf(row) }))
+  return [...once.values()].map(fieldsOf)
 }
 
 type Told = Omit<Schema['checkpoints'], 'segment' | 'seq' | 'conversation_id' | 'run_id' | 'created_at'>
