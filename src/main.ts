@@ -131,7 +131,8 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
     const { collection, responses, attachments } = store
-    const lines = { deletions, forks, collector, collection, responses, attachments }
+    const { preview } = working
+    const lines = { deletions, forks, collector, collection, responses, attachments, preview }
     http = await serveHttp({ ...parts, ...lines, isOnlyServer, clock: systemClock, ...signIn, ...address })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`

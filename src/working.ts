@@ -10,7 +10,7 @@ import { runCommandTool } from './agent/tools/run-command.ts'
 import type { Tool } from './agent/tools/tool.ts'
 import { walkTools } from './agent/tools/walk.ts'
 import { type Config, ConfigError } from './config.ts'
-import { ModelFailure } from './core/agent.ts'
+import { type Agent, ModelFailure } from './core/agent.ts'
 import { systemClock } from './core/clock.ts'
 import type { Embedder } from './core/retrieval.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
@@ -36,6 +36,8 @@ export interface ModelNote {
 /** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Working {
   model: ModelNote
+  /** What the model would be told next. */
+  preview: Agent['preview']
   /** Files were put back in this workspace: the index follows (W9). */
   filesChanged(workspaceId: string): Promise<void>
   active(): number
@@ -105,6 +107,7 @@ export async function startWorking(
   return {
     model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
     active: worker.active,
+    preview: agent.preview,
     filesChanged: async (id) => void (await retrieval.sync(id)),
     async stop() {
       clearTimeout(loading)

@@ -8,6 +8,7 @@ import { wordFrame } from './store.ts'
 const [project = '', given = '{}'] = process.argv.slice(2)
 const config = {
   ...readConfig({ project }, { PATH: process.env.PATH }),
+  embedder: 'none',
   tools: { run_command: 'allow' as const },
 }
 const server = await startServer({ ...config, ...JSON.parse(given), port: 0, logLevel: 'error' })

@@ -76,6 +76,8 @@ export interface AgentSetting {
   index: string | null
 }
 
+type Asked = Pick<Turn, 'tenant' | 'conversationId' | 'runId' | 'message'>
+
 /** A turn, with what its conversation has chosen. */
 type SetTurn = Turn & { setting: AgentSetting; memory: Conversation['memory'] }
 
@@ -141,6 +143,32 @@ export function createAgent(deps: AgentDependencies): Agent {
       const { stateId, status, reason, usage } = end
       return { stateId, status, reason, usage }
     },
+    async preview({ tenant, conversationId, workspaceId }) {
+      const { agent_context, conversation_context } = await ledger.conversation(tenant, conversationId)
+      const setting = deps.setting({ agent: agent_context, conversation: conversation_context })
+      const { readGraph, StateSaver } = await loadGraph()
+      // No run has this id: it stands for the next one.
+      const runId = newId('run', clock.now())
+      const past = await states.past({ tenant, conversationId, runId })
+      const saver = new StateSaver({ states, base: past.state?.id ?? null })
+      const state = past.state ? await apart(() => readGraph(saver, runId)) : { items: [], chain: null }
+      const next = { tenant, conversationId, runId, message: { messageId: '', content: '', extras: {} } }
+      const { entries, isWhole } = await newFor(next, past)
+      const added = entries.slice(0, -1).map(withTokens)
+      const chain = isWhole ? null : state.chain
+      const found = await findActiveFiles(await deps.activeFiles(workspaceId), [], chain)
+      const plan = planRequest({
+        entries: isWhole ? added : [...state.items, ...added],
+        turn: '',
+        surroundings: { ...found, chunks: [] },
+        chain,
+        now: clock.now(),
+        model: setting.model,
+        provider: setting.providerUrl,
+        isKept,
+      })
+      return { chain: plan.step, parts: plan.parts }
+    },
   }
 
   async function assemble(turn: SetTurn, past: RunPast, state: GraphState): Promise<Assembled> {
@@ -178,7 +206,7 @@ export function createAgent(deps: AgentDependencies): Agent {
   }
 
   /** What the line holds behind the last agent state, up to and including this run's message; all of it when that is wanted. */
-  async function newFor(turn: SetTurn, past: RunPast) {
+  async function newFor(turn: Asked, past: RunPast) {
     const { messageId, content, extras } = turn.message
     const frames = await framesBehind(turn, past.state?.cursor ?? null)
     const isWhole = frames.some(undoesMemory)
@@ -215,7 +243,7 @@ export function createAgent(deps: AgentDependencies): Agent {
   }
 
   async function framesBehind(
-    { tenant, conversationId, runId }: Turn,
+    { tenant, conversationId, runId }: Asked,
     cursor: Cursor | null,
   ): Promise<AnyFrame[]> {
     const frames: AnyFrame[] = []
@@ -438,13 +466,13 @@ function headParts(request: ModelRequest): ContextPart[] {
 
 /** The graph takes half a second to load: after the start, or with the first message if that comes first. */
 export async function loadGraph() {
-  const [{ runGraph }, { StateSaver }] = await Promise.all([
+  const [{ runGraph, readGraph }, { StateSaver }] = await Promise.all([
     import('./graph.ts'),
     import('./state-saver.ts'),
     import('@langchain/langgraph'),
     import('openai'),
   ])
-  return { runGraph, StateSaver }
+  return { runGraph, readGraph, StateSaver }
 }
 
 /** What takes long to come is not waited for when the run is stopped. */

@@ -12,6 +12,7 @@ import {
 } from '../../test/support/model-server.ts'
 import { ask, finalOf, ofKind } from '../../test/support/runs.ts'
 import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
+import { openStore } from '../main.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 
 const user = (content: string) => ({ role: 'user', content })
@@ -206,6 +207,29 @@ describe('what the model is sent', () => {
     })
   })
 
+  it('[W9] after a restore and a reset the index matches the files', async () => {
+    const id = await newConversation()
+    await sent(id, 'hello')
+    const before = (await server.client.messages(id)).items[0]?.checkpoint_id ?? ''
+    parts.push({ events: calls('write_to_file', { path: 'a.txt', content: 'one' }) })
+    await sent(id, 'write')
+    const store = await openStore(server.config)
+    const indexed = async () => (await store.index.files(server.config.workspaceId)).map((file) => file.path)
+    try {
+      expect(await indexed()).toEqual(['a.txt'])
+      const { safety_checkpoint } = await server.client.restore(id, { checkpoint_id: before })
+      expect(await indexed()).toEqual([])
+      await server.client.restore(id, { checkpoint_id: safety_checkpoint ?? '' })
+      parts.push({ events: calls('read_file', { path: 'a.txt' }) })
+      await sent(id, 'read')
+      expect(await indexed()).toEqual(['a.txt'])
+      await server.client.reset(id)
+      expect(await indexed()).toEqual([])
+    } finally {
+      await store.close()
+    }
+  })
+
   it('a conversation context gives the instructions, the model and the temperature', async () => {
     await restart({
       conversationContexts: {
@@ -372,6 +396,14 @@ describe('what the model is sent', () => {
       { sent: true, why: 'new since the last response' },
     ])
     expect(now.tokens.sent).toBeGreaterThan(0)
+    expect(then.next).toBe(null)
+    expect(now.next).toMatchObject({ chain: 'follow_up' })
+    expect(now.next?.parts).toHaveLength(4)
+    expect(now.next?.parts.every((part) => !part.sent)).toBe(true)
+    await restart({ model: 'other' })
+    const next = (await server.client.context(id)).next
+    expect(next).toMatchObject({ chain: 'changed' })
+    expect(next?.parts.every((part) => part.sent)).toBe(true)
     await expect(server.client.context(id, { at: 1 })).rejects.toMatchObject({ code: 'response_not_found' })
   })
 })

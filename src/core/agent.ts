@@ -2,6 +2,7 @@ import type { Usage } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { RunHold } from './ledger.ts'
 import type { MessageExtras } from './queue.ts'
+import type { ChainStep, ContextPart } from './responses.ts'
 import type { RunRecord } from './run-record.ts'
 import type { RunWriter } from './run-writer.ts'
 
@@ -12,6 +13,12 @@ export interface Agent {
    * model can't be had, and whatever `signal` was aborted with when it is.
    */
   run(turn: Turn): Promise<TurnOutcome>
+  /** What the model would be told with the next message, but for the message. */
+  preview(where: {
+    tenant: string
+    conversationId: ConversationId
+    workspaceId: string | null
+  }): Promise<{ chain: ChainStep; parts: ContextPart[] }>
 }
 
 export interface Turn {

@@ -1,4 +1,5 @@
 import type { HttpBindings } from '@hono/node-server'
+import type { Agent } from '../core/agent.ts'
 import type { AttachmentStore } from '../core/attachments.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Collecting, CollectionStore } from '../core/collection.ts'
@@ -28,6 +29,7 @@ export interface AppDependencies {
   forks: Forks
   deletions: Deletions
   attachments: AttachmentStore
+  preview: Agent['preview']
   responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>

@@ -610,6 +610,8 @@ export const contextSchema = z
     parts: z.array(contextPartSchema),
     request: z.string(),
     tokens: z.object({ sent: z.int(), not_sent: z.int() }),
+    /** What would go with the next message, but for the message and what fits it; null with `at`. */
+    next: z.object({ chain: responseShape.chain, parts: z.array(contextPartSchema) }).nullable(),
   })
   .meta({ id: 'Context' })
 export type ContextView = z.infer<typeof contextSchema>

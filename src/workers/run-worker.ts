@@ -12,7 +12,7 @@ export interface RunWorkerDependencies {
   ledger: Ledger
   queue: Queue
   states: AgentStates
-  agent: Agent
+  agent: Pick<Agent, 'run'>
   /** Without it no checkpoints are made. */
   sessions?: Pick<WorkSessions, 'beforeMessage' | 'follow' | 'afterRun'>
   log: { error(details: object, message: string): void }

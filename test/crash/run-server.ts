@@ -4,7 +4,11 @@ import { readConfig } from '../../src/config.ts'
 import { startServer } from '../../src/main.ts'
 
 const [project = '', port = '0', given = '{}'] = process.argv.slice(2)
-const config = { ...readConfig({ project }, { PATH: process.env.PATH }), ...JSON.parse(given) }
+const config = {
+  ...readConfig({ project }, { PATH: process.env.PATH }),
+  embedder: 'none',
+  ...JSON.parse(given),
+}
 const server = await startServer({ ...config, port: Number(port), logLevel: 'error' })
 process.on('message', () => {})
 process.send?.({ url: server.url, token: server.token })

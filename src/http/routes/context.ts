@@ -79,7 +79,10 @@ const undo = createRoute({
 })
 
 /** What the model was told (C1, C8). */
-export function addContextRoutes(app: OpenAPIHono<AppEnv>, { responses, ledger }: AppDependencies): void {
+export function addContextRoutes(
+  app: OpenAPIHono<AppEnv>,
+  { responses, ledger, preview }: AppDependencies,
+): void {
   async function memoryOf(tenant: string, id: ConversationId): Promise<MemoryView> {
     const settings = (await ledger.conversation(tenant, id)).memory as MemorySettings | null
     const marks = await responses.memories(tenant, id)
@@ -146,6 +149,11 @@ export function addContextRoutes(app: OpenAPIHono<AppEnv>, { responses, ledger }
     return c.json({ ...detailsOf(found), request, response }, 200)
   })
 
+  async function nextOf(tenant: string, id: ConversationId) {
+    const { workspace_id } = await ledger.conversation(tenant, id)
+    return await preview({ tenant, conversationId: id, workspaceId: workspace_id })
+  }
+
   app.openapi(context, async (c) => {
     const id = conversationId(c.req.valid('param').id)
     const { at } = c.req.valid('query')
@@ -159,10 +167,9 @@ export function addContextRoutes(app: OpenAPIHono<AppEnv>, { responses, ledger }
     const { parts } = last.details
     const tokens = (sent: boolean) =>
       parts.reduce((sum, part) => sum + (part.sent === sent ? part.tokens : 0), 0)
-    return c.json(
-      { ...summaryOf(last), parts, request, tokens: { sent: tokens(true), not_sent: tokens(false) } },
-      200,
-    )
+    const tokensOf = { sent: tokens(true), not_sent: tokens(false) }
+    const next = at === undefined ? await nextOf(tenant, id) : null
+    return c.json({ ...summaryOf(last), parts, request, tokens: tokensOf, next }, 200)
   })
 }
 

@@ -45,7 +45,7 @@ function asMigration(ddl: readonly Statement[], engine: keyof typeof words): Mig
   }
 }
 
-function inWordsOf(engine: keyof typeof words, statement: string): string {
+export function inWordsOf(engine: keyof typeof words, statement: string): string {
   return statement.replace(/\{(text|int|bytes|serial)\}/g, (_, word: keyof (typeof words)['sqlite']) => {
     return words[engine][word]
   })
