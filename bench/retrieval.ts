@@ -14,7 +14,9 @@ import { temporaryFolder } from './support/store.ts'
 const SCOPE = 'sources'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const files = readdirSync(join(root, 'src'), { withFileTypes: true, recursive: true })
-  .filter((entry) => entry.isFile() && /\.ts$/.test(entry.name) && !/\.(test|contract)\.ts$/.test(entry.name))
+  .filter(
+    (entry) => entry.isFile() && entry.name.endsWith('.ts') && !/\.(test|contract)\.ts$/.test(entry.name),
+  )
   .map((entry) => relative(root, join(entry.parentPath, entry.name)))
 const read = (path: string) => readFileSync(join(root, path))
 const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')

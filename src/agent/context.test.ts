@@ -172,7 +172,7 @@ describe('what the model is sent', () => {
     expect(first.input).toHaveLength(first.input.filter((item) => item.role === 'user').length)
     expect(String(first.input[0]?.content)).toContain('Too large to show whole')
     expect(
-      first.input.map((item) => String(item.content)).filter((text) => text.startsWith('<snippet'))[0],
+      first.input.map((item) => String(item.content)).find((text) => text.startsWith('<snippet')),
     ).toContain('calibrated to 42')
     const fork = await server.client.fork(id)
     const other = await newConversation()

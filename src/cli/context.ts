@@ -60,34 +60,20 @@ function print(context: ContextView): void {
   )
 }
 
-function nameOf(origin: ContextView['parts'][number]['origin']): string {
-  const {
-    type,
-    path,
-    name,
-    start_line,
-    end_line,
-    role,
-    tool_call_id,
-    count: number,
-  } = origin as Record<string, unknown>
-  const shown =
-    type === 'file'
-      ? `file ${path}`
-      : type === 'chunk'
-        ? `snippet ${path}:${start_line}-${end_line}`
-        : type === 'attachment'
-          ? `attachment ${name}`
-          : type === 'message'
-            ? `message of the ${role === 'assistant' ? 'agent' : 'person'}`
-            : type === 'tool_call'
-              ? `call of ${name}`
-              : type === 'tool_output'
-                ? `outcome of ${tool_call_id}`
-                : type === 'tools'
-                  ? `${number} tools`
-                  : String(type)
-  return printable(shown)
+type Origin = ContextView['parts'][number]['origin']
+
+const names: Record<string, (origin: Origin) => string> = {
+  file: ({ path = '' }) => `file ${path}`,
+  chunk: ({ path = '', start_line = 0, end_line = 0 }) => `snippet ${path}:${start_line}-${end_line}`,
+  attachment: ({ name = '' }) => `attachment ${name}`,
+  message: ({ role }) => `message of the ${role === 'assistant' ? 'agent' : 'person'}`,
+  tool_call: ({ name = '' }) => `call of ${name}`,
+  tool_output: ({ tool_call_id = '' }) => `outcome of ${tool_call_id}`,
+  tools: ({ count: number = 0 }) => count(number, 'tool'),
+}
+
+function nameOf(origin: Origin): string {
+  return printable(names[origin.type]?.(origin) ?? origin.type)
 }
 
 function eventNumber(text: string): number {

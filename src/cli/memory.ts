@@ -60,7 +60,7 @@ Examples:
       for (const { event_number, checkpoint, summary, created_at } of memory.items) {
         const { strategy, tokens_before, tokens_after } = checkpoint
         console.log(
-          `${dim(localTime(created_at))}  event ${event_number}  ${strategy}, ${tokens_before} → ${tokens_after} tokens`,
+          `${dim(localTime(created_at))}  event ${event_number}  ${strategy}, ${Number(tokens_before)} → ${Number(tokens_after)} tokens`,
         )
         if (summary !== null) console.log(`  ${printable(summary)}`)
       }

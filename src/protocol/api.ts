@@ -550,7 +550,19 @@ const responseShape = {
 
 /** A piece of what the model is told. */
 const contextPartSchema = z.object({
-  origin: z.looseObject({ type: z.string() }),
+  /** What it is: `type`, and what that type has. */
+  origin: z.looseObject({
+    type: z.string(),
+    path: z.string().optional(),
+    name: z.string().optional(),
+    role: z.string().optional(),
+    message_id: z.string().nullable().optional(),
+    tool_call_id: z.string().optional(),
+    chunk_id: z.string().optional(),
+    start_line: z.int().optional(),
+    end_line: z.int().optional(),
+    count: z.int().optional(),
+  }),
   tokens: z.int(),
   /** Whether it is in the request's body. */
   sent: z.boolean(),

@@ -16,7 +16,7 @@ describe('the run worker', () => {
   })
   afterEach(() => store.close())
 
-  const start = (agent: Agent, ledger: Ledger = store.ledger) =>
+  const start = (agent: Pick<Agent, 'run'>, ledger: Ledger = store.ledger) =>
     createRunWorker({
       ledger,
       queue: store.queue,
@@ -85,7 +85,7 @@ describe('the run worker', () => {
   })
 
   it('a question can be answered as soon as it is seen', async () => {
-    const agent: Agent = {
+    const agent: Pick<Agent, 'run'> = {
       async run(turn) {
         await turn.ask('call_1')
         const place = { output_index: 0, item_id: 'i', tool_call_id: 'call_1', tool_name: 'x' }

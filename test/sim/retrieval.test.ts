@@ -89,10 +89,12 @@ it('[C7] a snippet is never what no file says now', { timeout: 1_200_000 }, asyn
       for (const { origin, sent } of parts) {
         if (origin.type !== 'chunk' || !sent) continue
         found++
-        const now = readFileSync(join(project, String(origin.path)), 'utf8')
-        const lines = now.split('\n').slice(Number(origin.start_line) - 1, Number(origin.end_line))
+        const { path = '', start_line = 0, end_line = 0 } = origin
+        const lines = readFileSync(join(project, path), 'utf8')
+          .split('\n')
+          .slice(start_line - 1, end_line)
         expect(JSON.parse(request).input.map((item: { content: unknown }) => item.content)).toContain(
-          `<snippet path="${origin.path}" lines="${origin.start_line}-${origin.end_line}">\n${lines.join('\n')}\n</snippet>`,
+          `<snippet path="${path}" lines="${start_line}-${end_line}">\n${lines.join('\n')}\n</snippet>`,
         )
       }
     }

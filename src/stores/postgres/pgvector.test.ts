@@ -38,7 +38,7 @@ it('vectors are compared by the extension where there is one', async () => {
   await run(putIndexed(postgres, { scope: 'w', file, chunks }))
   const waiting = await run(unembedded(postgres, { embedder: 'e', limit: 9 }))
   const vectors = waiting.map(({ no, text }) => ({
-    no: Number(no),
+    no,
     vector: text === 'near' ? bytes(1, 0.1) : bytes(0, 1),
   }))
   await run(setVectors(postgres, { embedder: 'e', vectors }))
