@@ -43,7 +43,7 @@ export interface IndexStore {
   searchWords(query: IndexQuery & { terms: readonly string[] }): Promise<ChunkHit[]>
   searchVectors(query: IndexQuery & { vector: Float32Array; embedder: string }): Promise<ChunkHit[]>
   /** Chunks that this embedder has not seen. */
-  unembedded(embedder: string, limit: number): Promise<{ no: number; text: string }[]>
+  unembedded(embedder: string, limit: number): Promise<{ no: number; path: string; text: string }[]>
   setVectors(embedder: string, vectors: readonly { no: number; vector: Float32Array }[]): Promise<void>
 }
 

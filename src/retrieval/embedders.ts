@@ -57,7 +57,7 @@ export function createLocalEmbedder(): Embedder {
     })
 
   return {
-    name: 'minilm-l6-v2',
+    name: 'minilm-l6-v2+path',
     embed: async (texts, urgency) => (await Promise.all(texts.map((text) => one(text, urgency)))).flat(),
     async close() {
       const closing = worker
@@ -80,7 +80,7 @@ export function createOpenAiEmbedder(options: { baseUrl: string | null; apiKey: 
   }
   let client: ReturnType<typeof load> | null = null
   return {
-    name: OPENAI_MODEL,
+    name: `${OPENAI_MODEL}+path`,
     async embed(texts) {
       client ??= load()
       const { data } = await (await client).embeddings.create({

@@ -88,7 +88,8 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
       const chunks = await store.unembedded(by.name, EMBEDDED_AT_ONCE)
       if (chunks.length === 0 || isClosed) return
       const vectors = await by.embed(
-        chunks.map((chunk) => chunk.text),
+        // Where it stands says what it is about.
+        chunks.map(({ path, text }) => `${path}\n${text}`),
         'later',
       )
       await store.setVectors(

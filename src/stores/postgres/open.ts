@@ -30,6 +30,8 @@ export async function openPostgres(url: string): Promise<Engine> {
   })
   // An idle connection that breaks is replaced at its next use, where the error shows.
   pool.on('error', () => {})
+  // One that breaks in the moment in which it is handed over has nobody else to listen.
+  pool.on('connect', (client) => client.on('error', () => {}))
   try {
     await prepare(pool)
   } catch (error) {

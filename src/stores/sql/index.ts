@@ -193,11 +193,11 @@ function* byPgVector(
 export function* unembedded(
   { db }: Dialect,
   query: { embedder: string; limit: number },
-): Script<{ no: number; text: string }[]> {
+): Script<{ no: number; path: string; text: string }[]> {
   return yield* all(
     db
       .selectFrom('index_chunks')
-      .select(['no', 'content as text'])
+      .select(['no', 'path', 'content as text'])
       .where((eb) => eb.or([eb('embedder', 'is', null), eb('embedder', '!=', query.embedder)]))
       .orderBy('no', 'desc')
       .limit(query.limit),
