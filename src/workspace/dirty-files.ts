@@ -26,10 +26,10 @@ export async function dirtyFiles(
   }
   try {
     const prefix = (await git('rev-parse', '--show-prefix')).trim()
-    const status = await git('status', '--porcelain=v1', '-z', '--untracked-files=normal', '--', '.')
+    const status = await git('status', '--porcelain=v1', '-z', '--untracked-files=all', '--', '.')
     return status.split('\0').flatMap((entry) => {
       const [state, file] = [entry.slice(0, 2), entry.slice(3)]
-      // A folder with nothing in it that git knows is not a file that somebody works on.
+      // What ends so is a repository of its own.
       if (entry === '' || file.endsWith('/') || !file.startsWith(prefix)) return []
       return { path: file.slice(prefix.length), isDeleted: state.includes('D') }
     })
