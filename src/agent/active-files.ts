@@ -9,6 +9,7 @@ import { asText } from './tools/file-diff.ts'
 export const MAX_ACTIVE_BYTES = 100 * 1024
 /** A checkout in which everything is changed must not fill the model's context. */
 const MOST_FILES = 50
+const MOST_BYTES = 400 * 1024
 
 export interface ActiveFilesDependencies {
   files: ConfinedFolder
@@ -67,6 +68,12 @@ async function add(
   if (why === 'sent before') return
   if (bytes.length > MAX_ACTIVE_BYTES) {
     found.skipped.push({ path, bytes: bytes.length, reason: `larger than ${MAX_ACTIVE_BYTES / 1024} KB` })
+    return
+  }
+  const together = found.files.reduce((sum, file) => sum + file.bytes, bytes.length)
+  if (together > MOST_BYTES) {
+    const reason = `active files have more than ${MOST_BYTES / 1024} KB together`
+    found.skipped.push({ path, bytes: bytes.length, reason })
     return
   }
   const text = asText(bytes)

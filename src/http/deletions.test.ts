@@ -244,6 +244,7 @@ describe('deletions over HTTP', () => {
       code: 'message_not_found',
     })
     expect((await server.client.listConversations({ q: 'xyzzy' })).items).toEqual([])
+    expect((await server.client.responses(id)).items).toEqual([])
     const metrics = await (await server.call('/metrics')).text()
     expect(metrics).toMatch(/waymark_gc_removed_total\{what="events"\} [1-9]/)
     const { items } = await server.client.audit({ limit: 4 })
@@ -256,6 +257,28 @@ describe('deletions over HTTP', () => {
     expect(items[1]).toMatchObject({ by: 'local', conversation_id: id, details: { message_id: secret } })
     expect(JSON.stringify(items)).not.toContain('xyzzy')
     expect(finalOf(await ask(server, id, 'hello')).status).toBe('completed')
+  })
+
+  it('[D3] what was collected is not to be found in the database file any more', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'waymark-deleted-'))
+    const isIn = (text: string) => readFileSync(join(own, '.waymark', 'waymark.db')).includes(text)
+    try {
+      let other = await startTestServer({ project: own })
+      const { id } = await other.client.createConversation()
+      await ask(other, id, 'the secret is plugh')
+      await ask(other, id, 'something else')
+      await other.close()
+      expect(isIn('plugh')).toBe(true)
+      other = await startTestServer({ project: own })
+      const [first] = (await other.client.messages(id)).items
+      await other.client.deleteMessage(id, first?.message_id ?? '')
+      await other.client.collect({ now: true })
+      await other.close()
+      expect(isIn('plugh')).toBe(false)
+      expect(isIn('conversation.truncated')).toBe(true)
+    } finally {
+      rmSync(own, { recursive: true, force: true })
+    }
   })
 
   it('approvals and the work session survive the deletion and the collection of what they stood between', async () => {

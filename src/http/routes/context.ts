@@ -81,7 +81,7 @@ const undo = createRoute({
 /** What the model was told (C1, C8). */
 export function addContextRoutes(
   app: OpenAPIHono<AppEnv>,
-  { responses, ledger, preview }: AppDependencies,
+  { responses, ledger, preview, sessions }: AppDependencies,
 ): void {
   async function memoryOf(tenant: string, id: ConversationId): Promise<MemoryView> {
     const settings = (await ledger.conversation(tenant, id)).memory as MemorySettings | null
@@ -151,6 +151,8 @@ export function addContextRoutes(
 
   async function nextOf(tenant: string, id: ConversationId) {
     const { workspace_id } = await ledger.conversation(tenant, id)
+    // Files that are elsewhere can not be looked at.
+    if (workspace_id !== null && !sessions.holds(workspace_id)) return null
     return await preview({ tenant, conversationId: id, workspaceId: workspace_id })
   }
 

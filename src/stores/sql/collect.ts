@@ -227,6 +227,22 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
         and not exists (select 1 from attachments a where a.sha256 = substr(f.scope, 12))`.compile(db),
   })
   for (const { scope, path } of lost) yield* removeIndexed(dialect, { scope, paths: [path] })
+  // Indexes of working copies that nobody works in any more.
+  for (const { scope } of yield* all(db.selectFrom('index_files').select('scope').distinct())) {
+    const copy = /^(.*\.conv_[0-9a-z]{26})(?:\/.*)?$/.exec(scope)?.[1]
+    if (copy === undefined) continue
+    const used = yield* first(
+      db
+        .selectFrom('conversations')
+        .select('id')
+        .where('workspace_id', '=', copy)
+        .where('is_expired', '=', 0)
+        .limit(1),
+    )
+    if (used) continue
+    const files = yield* all(db.selectFrom('index_files').select('path').where('scope', '=', scope))
+    yield* removeIndexed(dialect, { scope, paths: files.map((file) => file.path) })
+  }
   // Runs that never wrote a frame, where nothing is left to write behind.
   yield* all({
     compile: () =>
