@@ -102,14 +102,11 @@ export function planRequest(situation: Situation): PlannedRequest {
   const parts: ContextPart[] = []
   for (const [index, { item, turn: of, tokens }] of entries.entries()) {
     if (index === question) addAround()
-    const sent = index >= before.entries
-    if (sent) input.push(item)
-    const why = sent
-      ? step === 'follow_up'
-        ? 'new since the last response'
-        : 'told from the beginning'
-      : 'the provider has it'
-    parts.push({ origin: originOf(item, of), tokens, sent, why })
+    const isNew = index >= before.entries
+    const told = isNew ? plainItem(item) : null
+    if (told) input.push(told)
+    const sent = told !== null
+    parts.push({ origin: originOf(item, of), tokens, sent, why: whyOf(step, isNew, sent) })
   }
   if (question === entries.length) addAround()
 
@@ -137,6 +134,30 @@ export function planRequest(situation: Situation): PlannedRequest {
       chunks: [...new Set([...before.chunks, ...surroundings.chunks.map((chunk) => chunk.id)])],
     },
   }
+}
+
+function whyOf(step: ChainStep, isNew: boolean, sent: boolean): string {
+  if (!isNew) return 'the provider has it'
+  if (!sent) return 'what the model thought is its own'
+  return step === 'follow_up' ? 'new since the last response' : 'told from the beginning'
+}
+
+/**
+ * An item as it can be told to a provider that may not have it: without the ids of those it keeps, which another, or the same
+ * after a while, would look for in vain. What a model thought can't be told at all; null then.
+ */
+function plainItem(item: ModelItem): ModelItem | null {
+  const {
+    id: _id,
+    status: _status,
+    ...rest
+  } = item as KnownItem & { id?: string; status?: string; content?: unknown }
+  if (rest.type === 'reasoning') return null
+  if (rest.type !== 'message' || rest.role !== 'assistant' || !Array.isArray(rest.content)) return rest
+  const texts = (rest.content as { text?: string; refusal?: string }[]).map(
+    (part) => part.text ?? part.refusal ?? '',
+  )
+  return { role: 'assistant', content: texts.join('\n') }
 }
 
 function stepOf({ chain, now, model, provider, isKept, entries, broken }: Situation): ChainStep {

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import { type Chain, type Entry, planRequest } from './context.ts'
+import { planMemory } from './memory.ts'
+
+const entry = (item: object, turn: string | null = 'a', tokens = 10): Entry => ({ item, turn, tokens })
+const around = { files: [], skipped: [], chunks: [] }
+const chain = (entries: number): Chain => ({
+  responseId: 'resp_1',
+  at: 0,
+  model: 'm',
+  provider: null,
+  entries,
+  files: {},
+  chunks: [],
+})
+const situation = { turn: 'b', surroundings: around, now: 1, model: 'm', provider: null, isKept: true }
+
+describe('planning a request', () => {
+  const entries = [
+    entry({ role: 'user', content: 'do it' }),
+    entry({ type: 'reasoning', id: 'rs_1', summary: [] }),
+    entry({
+      type: 'function_call',
+      id: 'fc_1',
+      call_id: 'c',
+      name: 'f',
+      arguments: '{}',
+      status: 'completed',
+    }),
+    entry({ type: 'function_call_output', call_id: 'c', output: 'done' }),
+    entry({
+      type: 'message',
+      id: 'msg_1',
+      role: 'assistant',
+      status: 'completed',
+      content: [{ type: 'output_text', text: 'Done.' }],
+    }),
+    entry({ role: 'user', content: 'thanks' }, 'b'),
+  ]
+
+  it('[C4] what is told again names nothing that only the provider had', () => {
+    const { input, step, parts } = planRequest({ ...situation, entries, chain: chain(5), broken: 'refused' })
+    expect(step).toBe('refused')
+    expect(input).toEqual([
+      { role: 'user', content: 'do it' },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c', output: 'done' },
+      { role: 'assistant', content: 'Done.' },
+      { role: 'user', content: 'thanks' },
+    ])
+    expect(parts[1]).toMatchObject({ origin: { type: 'reasoning' }, sent: false })
+  })
+
+  it('[C2] goes on from the chain, and begins anew when it has seen more than there is', () => {
+    expect(planRequest({ ...situation, entries, chain: chain(5) })).toMatchObject({
+      step: 'follow_up',
+      previousResponseId: 'resp_1',
+      input: [{ role: 'user', content: 'thanks' }],
+    })
+    expect(planRequest({ ...situation, entries, chain: chain(7) })).toMatchObject({
+      step: 'memory',
+      previousResponseId: null,
+    })
+  })
+})
+
+describe('planning what is remembered', () => {
+  const turns = (count: number): Entry[] =>
+    Array.from({ length: count }, (_, n) => [
+      entry({ role: 'user', content: 'x' }, `t${n}`, 50),
+      entry({ role: 'assistant', content: 'y' }, `t${n}`, 50),
+    ]).flat()
+  const given = { entries: turns(10), turn: 't9', budget: 500, besides: 100, isWanted: false }
+
+  it('[C6] does nothing while there is room', () => {
+    expect(planMemory({ ...given, budget: 2000, strategy: 'trim' })).toBe(null)
+  })
+
+  it('[C6] never drops the turn that is being answered, and drops the oldest first', () => {
+    const plan = planMemory({ ...given, strategy: 'trim' })
+    expect(plan?.dropped).toEqual(['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't7'])
+    expect(plan?.kept.map((one) => one.turn)).toEqual(['t8', 't8', 't9', 't9'])
+    expect(planMemory({ ...given, budget: 101, strategy: 'trim' })?.kept.map((one) => one.turn)).toEqual([
+      't9',
+      't9',
+    ])
+  })
+
+  it('[C6] a summary stands for the one before it as well', () => {
+    const entries = [entry({ role: 'user', content: '<summary>' }, null, 40), ...turns(10)]
+    const plan = planMemory({ ...given, entries, strategy: 'summarize' })
+    expect(plan?.summarized[0]?.turn).toBe(null)
+    expect(plan?.kept.some((one) => one.turn === null)).toBe(false)
+  })
+})
