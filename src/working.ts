@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { type AgentSetting, type Contexts, createAgent, indexName, loadGraph } from './agent/agent.ts'
+import { type AgentSetting, type Contexts, createAgent, loadGraph } from './agent/agent.ts'
+import { indexName } from './agent/assembling.ts'
 import { createMcpTools } from './agent/mcp.ts'
 import { createProvider, type Provider } from './agent/provider/provider.ts'
 import { openConfinedFolder } from './agent/tools/confined-folder.ts'

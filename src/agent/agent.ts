@@ -1,30 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
 import { type Agent, ModelFailure, type Turn } from '../core/agent.ts'
-import type { AgentStates, RunPast } from '../core/agent-states.ts'
-import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
+import type { AgentStates } from '../core/agent-states.ts'
 import type { Clock } from '../core/clock.ts'
-import {
-  type Chain,
-  type Entry,
-  type FoundChunk,
-  type ModelItem,
-  type PlannedRequest,
-  planRequest,
-  textIn,
-} from '../core/context.ts'
-import type { Ledger, PageQuery } from '../core/ledger.ts'
-import type { Attachment } from '../core/queue.ts'
+import { type Chain, type Entry, type ModelItem, type PlannedRequest, planRequest } from '../core/context.ts'
+import type { Ledger } from '../core/ledger.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
-import type { RagScope } from '../core/retrieval.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
 import type { Conversation, MemorySettings } from '../protocol/api.ts'
-import type { Cursor } from '../protocol/cursor.ts'
-import type { AnyFrame, Frame, FrameDraft } from '../protocol/frames.ts'
+import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
-import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
-import { type Assembled, type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
-import { historyOf } from './history.ts'
+import { findActiveFiles } from './active-files.ts'
+import { type AssemblerDependencies, createAssembler, withTokens } from './assembling.ts'
+import { type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
 import type { McpTools } from './mcp.ts'
 import { fitMemory, type MemoryWish } from './memory.ts'
 import { type ModelRequest, type Provider, UNKNOWN_PREVIOUS } from './provider/provider.ts'
@@ -33,7 +21,7 @@ import { createToolRunner, type ToolRunner } from './tool-runner.ts'
 import type { ToolResults } from './tools/conversation.ts'
 import type { Tool, ToolPolicy } from './tools/tool.ts'
 
-export interface AgentDependencies {
+export interface AgentDependencies extends AssemblerDependencies {
   ledger: Pick<Ledger, 'page' | 'conversation' | 'change' | 'checkpointAt'>
   states: AgentStates
   responses: Pick<Responses, 'begin' | 'end'>
@@ -43,11 +31,6 @@ export interface AgentDependencies {
   isKept: boolean
   /** The tools for a workspace: each works on the files there. */
   tools(workspaceId: string | null): Promise<readonly Tool[]>
-  /** Finds pieces of files for a question. */
-  retrieval: Finder
-  attachments: Pick<AttachmentStore, 'read' | 'onLine'>
-  /** The files that go with a question (C3). */
-  activeFiles(workspaceId: string | null): Promise<ActiveFilesDependencies>
   mcp: McpTools
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
@@ -76,27 +59,8 @@ export interface AgentSetting {
   index: string | null
 }
 
-type Asked = Pick<Turn, 'tenant' | 'conversationId' | 'runId' | 'message'>
-
 /** A turn, with what its conversation has chosen. */
-type SetTurn = Turn & { setting: AgentSetting; memory: Conversation['memory'] }
-
-const FRAMES_AT_ONCE = 500
-const MOST_CHUNKS = 6
-
-/** What finds pieces of files. */
-export interface Finder {
-  sync(workspaceId: string): Promise<number>
-  /** Indexes a text, unless it is. */
-  noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
-  search(query: {
-    workspace: string | null
-    attachments: readonly string[]
-    question: string
-    scope: RagScope
-    limit: number
-  }): Promise<FoundChunk[]>
-}
+export type SetTurn = Turn & { setting: AgentSetting; memory: Conversation['memory'] }
 
 /** What people are told when the provider has to be told everything again. */
 const notices: Partial<Record<ChainStep, string>> = {
@@ -108,6 +72,7 @@ const notices: Partial<Record<ChainStep, string>> = {
 export function createAgent(deps: AgentDependencies): Agent {
   const { ledger, states, responses, isKept, clock } = deps
   const { mcp, policies, results, log, maxModelCalls } = deps
+  const assembler = createAssembler(deps)
   // The graph takes whatever runs inside it for a part of it, and one run's end is where the next one begins.
   const apart = AsyncLocalStorage.snapshot()
 
@@ -135,7 +100,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         base: past.state?.id ?? null,
       })
       const steps: GraphSteps = {
-        assemble: (state) => assemble(turn, past, state),
+        assemble: (state) => assembler.assemble(turn, past, state),
         callModel: (state) => callModel(turn, tools, state),
         runTools: (state) => runTools(turn, tools, state),
       }
@@ -153,7 +118,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       const saver = new StateSaver({ states, base: past.state?.id ?? null })
       const state = past.state ? await apart(() => readGraph(saver, runId)) : { items: [], chain: null }
       const next = { tenant, conversationId, runId, message: { messageId: '', content: '', extras: {} } }
-      const { entries, isWhole } = await newFor(next, past)
+      const { entries, isWhole } = await assembler.newFor(next, past)
       const added = entries.slice(0, -1).map(withTokens)
       const chain = isWhole ? null : state.chain
       const found = await findActiveFiles(await deps.activeFiles(workspaceId), [], chain)
@@ -169,94 +134,6 @@ export function createAgent(deps: AgentDependencies): Agent {
       })
       return { chain: plan.step, parts: plan.parts }
     },
-  }
-
-  async function assemble(turn: SetTurn, past: RunPast, state: GraphState): Promise<Assembled> {
-    const { entries, isWhole } = await newFor(turn, past)
-    const added = entries.map(withTokens)
-    const items = isWhole ? { reset: added } : added
-    const chain = isWhole ? null : (state.chain ?? null)
-    const given = turn.message.extras.activeFiles ?? []
-    const found = await findActiveFiles(await deps.activeFiles(turn.workspaceId), given, chain)
-    const active = new Set(found.files.map((file) => file.path))
-    const chunks = await findChunks(turn)
-    // What goes whole need not go in pieces.
-    const surroundings = { ...found, chunks: chunks.filter((chunk) => !active.has(chunk.path)) }
-    return { items, surroundings, chain }
-  }
-
-  /** Pieces of files as they are now (C7). */
-  async function findChunks(turn: SetTurn): Promise<FoundChunk[]> {
-    const { workspaceId: place, message } = turn
-    const workspaceId = place === null ? null : indexName(place, turn.setting.index)
-    try {
-      if (workspaceId !== null) await deps.retrieval.sync(workspaceId)
-      return await deps.retrieval.search({
-        workspace: workspaceId,
-        attachments: await attachmentScopes(turn),
-        question: message.content,
-        scope: message.extras.ragScope ?? {},
-        limit: MOST_CHUNKS,
-      })
-    } catch (error) {
-      // A question is answered without them as well.
-      log.error({ err: error }, 'the index could not be searched')
-      return []
-    }
-  }
-
-  /** What the line holds behind the last agent state, up to and including this run's message; all of it when that is wanted. */
-  async function newFor(turn: Asked, past: RunPast) {
-    const { messageId, content, extras } = turn.message
-    const frames = await framesBehind(turn, past.state?.cursor ?? null)
-    const isWhole = frames.some(undoesMemory)
-    const told = isWhole ? await framesBehind(turn, null) : frames
-    const own = extras.attachments ?? []
-    const items = await attachedItems([...told.flatMap(attachmentsOf), ...own])
-    const asked = [...items(own), { role: 'user', content }]
-    const entries = [...historyOf(told, items), ...asked.map((item) => ({ item, turn: messageId }))]
-    return { entries, isWhole }
-  }
-
-  /** Small ones whole, of large ones that they are there (C9). */
-  async function attachedItems(all: readonly Attachment[]) {
-    const texts = new Map<string, string>()
-    for (const { sha256, bytes } of all) {
-      if (bytes <= WHOLE_BYTES && !texts.has(sha256)) texts.set(sha256, await deps.attachments.read(sha256))
-    }
-    return (some: readonly Attachment[]) =>
-      some.map((one) => attachmentItem(one, texts.get(one.sha256) ?? null))
-  }
-
-  /** Of those on the line, the ones that go in pieces; indexed when they are first asked about. */
-  async function attachmentScopes({ tenant, conversationId, message }: SetTurn): Promise<string[]> {
-    const onLine = await deps.attachments.onLine(tenant, conversationId)
-    const large = [...onLine, ...(message.extras.attachments ?? [])].filter((one) => one.bytes > WHOLE_BYTES)
-    const scopes = new Set<string>()
-    for (const { sha256, name } of large) {
-      const scope = attachmentScope(sha256)
-      if (scopes.has(scope)) continue
-      scopes.add(scope)
-      await deps.retrieval.noteText(scope, name, () => deps.attachments.read(sha256))
-    }
-    return [...scopes]
-  }
-
-  async function framesBehind(
-    { tenant, conversationId, runId }: Asked,
-    cursor: Cursor | null,
-  ): Promise<AnyFrame[]> {
-    const frames: AnyFrame[] = []
-    const query: PageQuery = { tenant, conversationId, cursor, limit: FRAMES_AT_ONCE }
-    for (;;) {
-      const page = await ledger.page(query)
-      for (const text of page.frames) {
-        const frame = JSON.parse(text) as AnyFrame
-        if (frame.stream_id !== runId) frames.push(frame)
-      }
-      query.cursor = page.last
-      if (page.atEnd) return frames
-    }
   }
 
   async function callModel(turn: SetTurn, tools: ToolRunner, state: GraphState): Promise<ModelStep> {
@@ -420,22 +297,6 @@ export function createAgent(deps: AgentDependencies): Agent {
   }
 }
 
-/** An index of one workspace's files under another name is divided from its own by a slash, which no workspace has. */
-export function indexName(workspaceId: string, index: string | null): string {
-  return index === null ? workspaceId : `${workspaceId}/${index}`
-}
-
-function attachmentsOf(frame: AnyFrame): readonly Attachment[] {
-  return frame.kind === 'message.user' ? ((frame as Frame<'message.user'>).attachments ?? []) : []
-}
-
-/** Somebody wants the model to see everything again. */
-function undoesMemory(frame: AnyFrame): boolean {
-  return (
-    frame.kind === 'memory.checkpoint' && (frame as Frame<'memory.checkpoint'>).checkpoint.strategy === 'none'
-  )
-}
-
 const DEFAULT_BUDGET = 100_000
 
 function memoryWish(memory: Conversation['memory']): MemoryWish | null {
@@ -444,10 +305,6 @@ function memoryWish(memory: Conversation['memory']): MemoryWish | null {
   if (asked !== null) return { strategy: asked, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: true }
   if (strategy === 'none') return null
   return { strategy, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: false }
-}
-
-function withTokens({ item, turn }: Omit<Entry, 'tokens'>): Entry {
-  return { item, turn, tokens: estimateTokens(textIn(item)) }
 }
 
 function headParts(request: ModelRequest): ContextPart[] {

@@ -1,0 +1,156 @@
+import type { Turn } from '../core/agent.ts'
+import type { RunPast } from '../core/agent-states.ts'
+import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
+import { type Entry, type FoundChunk, textIn } from '../core/context.ts'
+import type { Ledger, PageQuery } from '../core/ledger.ts'
+import type { Attachment } from '../core/queue.ts'
+import type { RagScope } from '../core/retrieval.ts'
+import type { Cursor } from '../protocol/cursor.ts'
+import type { AnyFrame, Frame } from '../protocol/frames.ts'
+import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
+import type { SetTurn } from './agent.ts'
+import type { Assembled, GraphState } from './graph.ts'
+import { historyOf } from './history.ts'
+import { estimateTokens } from './tokens.ts'
+
+export interface AssemblerDependencies {
+  ledger: Pick<Ledger, 'page'>
+  /** Finds pieces of files for a question. */
+  retrieval: Finder
+  attachments: Pick<AttachmentStore, 'read' | 'onLine'>
+  /** The files that go with a question (C3). */
+  activeFiles(workspaceId: string | null): Promise<ActiveFilesDependencies>
+  log: { error(details: object, message: string): void }
+}
+
+const FRAMES_AT_ONCE = 500
+const MOST_CHUNKS = 6
+
+/** What finds pieces of files. */
+export interface Finder {
+  sync(workspaceId: string): Promise<number>
+  /** Indexes a text, unless it is. */
+  noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
+  search(query: {
+    workspace: string | null
+    attachments: readonly string[]
+    question: string
+    scope: RagScope
+    limit: number
+  }): Promise<FoundChunk[]>
+}
+
+type Asked = Pick<Turn, 'tenant' | 'conversationId' | 'runId' | 'message'>
+
+/** What is new for the model in a run, and what goes with its question. */
+export function createAssembler({ ledger, retrieval, attachments, activeFiles, log }: AssemblerDependencies) {
+  return { assemble, newFor }
+
+  async function assemble(turn: SetTurn, past: RunPast, state: GraphState): Promise<Assembled> {
+    const { entries, isWhole } = await newFor(turn, past)
+    const added = entries.map(withTokens)
+    const items = isWhole ? { reset: added } : added
+    const chain = isWhole ? null : (state.chain ?? null)
+    const given = turn.message.extras.activeFiles ?? []
+    const found = await findActiveFiles(await activeFiles(turn.workspaceId), given, chain)
+    const active = new Set(found.files.map((file) => file.path))
+    const chunks = await findChunks(turn)
+    // What goes whole need not go in pieces.
+    const surroundings = { ...found, chunks: chunks.filter((chunk) => !active.has(chunk.path)) }
+    return { items, surroundings, chain }
+  }
+
+  /** Pieces of files as they are now (C7). */
+  async function findChunks(turn: SetTurn): Promise<FoundChunk[]> {
+    const { workspaceId: place, message } = turn
+    const workspaceId = place === null ? null : indexName(place, turn.setting.index)
+    try {
+      if (workspaceId !== null) await retrieval.sync(workspaceId)
+      return await retrieval.search({
+        workspace: workspaceId,
+        attachments: await attachmentScopes(turn),
+        question: message.content,
+        scope: message.extras.ragScope ?? {},
+        limit: MOST_CHUNKS,
+      })
+    } catch (error) {
+      // A question is answered without them as well.
+      log.error({ err: error }, 'the index could not be searched')
+      return []
+    }
+  }
+
+  /** What the line holds behind the last agent state, up to and including this run's message; all of it when that is wanted. */
+  async function newFor(turn: Asked, past: RunPast) {
+    const { messageId, content, extras } = turn.message
+    const frames = await framesBehind(turn, past.state?.cursor ?? null)
+    const isWhole = frames.some(undoesMemory)
+    const told = isWhole ? await framesBehind(turn, null) : frames
+    const own = extras.attachments ?? []
+    const items = await attachedItems([...told.flatMap(attachmentsOf), ...own])
+    const asked = [...items(own), { role: 'user', content }]
+    const entries = [...historyOf(told, items), ...asked.map((item) => ({ item, turn: messageId }))]
+    return { entries, isWhole }
+  }
+
+  /** Small ones whole, of large ones that they are there (C9). */
+  async function attachedItems(all: readonly Attachment[]) {
+    const texts = new Map<string, string>()
+    for (const { sha256, bytes } of all) {
+      if (bytes <= WHOLE_BYTES && !texts.has(sha256)) texts.set(sha256, await attachments.read(sha256))
+    }
+    return (some: readonly Attachment[]) =>
+      some.map((one) => attachmentItem(one, texts.get(one.sha256) ?? null))
+  }
+
+  /** Of those on the line, the ones that go in pieces; indexed when they are first asked about. */
+  async function attachmentScopes({ tenant, conversationId, message }: SetTurn): Promise<string[]> {
+    const onLine = await attachments.onLine(tenant, conversationId)
+    const large = [...onLine, ...(message.extras.attachments ?? [])].filter((one) => one.bytes > WHOLE_BYTES)
+    const scopes = new Set<string>()
+    for (const { sha256, name } of large) {
+      const scope = attachmentScope(sha256)
+      if (scopes.has(scope)) continue
+      scopes.add(scope)
+      await retrieval.noteText(scope, name, () => attachments.read(sha256))
+    }
+    return [...scopes]
+  }
+
+  async function framesBehind(
+    { tenant, conversationId, runId }: Asked,
+    cursor: Cursor | null,
+  ): Promise<AnyFrame[]> {
+    const frames: AnyFrame[] = []
+    const query: PageQuery = { tenant, conversationId, cursor, limit: FRAMES_AT_ONCE }
+    for (;;) {
+      const page = await ledger.page(query)
+      for (const text of page.frames) {
+        const frame = JSON.parse(text) as AnyFrame
+        if (frame.stream_id !== runId) frames.push(frame)
+      }
+      query.cursor = page.last
+      if (page.atEnd) return frames
+    }
+  }
+}
+
+/** An index of one workspace's files under another name is divided from its own by a slash, which no workspace has. */
+export function indexName(workspaceId: string, index: string | null): string {
+  return index === null ? workspaceId : `${workspaceId}/${index}`
+}
+
+function attachmentsOf(frame: AnyFrame): readonly Attachment[] {
+  return frame.kind === 'message.user' ? ((frame as Frame<'message.user'>).attachments ?? []) : []
+}
+
+/** Somebody wants the model to see everything again. */
+function undoesMemory(frame: AnyFrame): boolean {
+  return (
+    frame.kind === 'memory.checkpoint' && (frame as Frame<'memory.checkpoint'>).checkpoint.strategy === 'none'
+  )
+}
+
+export function withTokens({ item, turn }: Omit<Entry, 'tokens'>): Entry {
+  return { item, turn, tokens: estimateTokens(textIn(item)) }
+}
