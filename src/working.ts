@@ -66,7 +66,7 @@ export async function startWorking(
     hashes: async (id, paths) => await (await filesIn(id.split('/')[0] ?? id)).hashes(paths),
     log,
   })
-  const toolsIn = createToolsIn(config, results, filesIn, retrieval)
+  const toolsIn = createToolsIn(config, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
@@ -182,6 +182,7 @@ function createToolsIn(
   results: ToolResults,
   filesIn: ReturnType<typeof createFilesIn>,
   retrieval: Pick<Retrieval, 'note'>,
+  log: Log,
 ) {
   return createOnce(async (workspaceId): Promise<Tool[]> => {
     const { files, environment } = await filesIn(workspaceId)
@@ -192,7 +193,7 @@ function createToolsIn(
       }
     }
     return [
-      ...fileTools(files).map((tool) => indexing(tool, touched)),
+      ...fileTools(files).map((tool) => indexing(tool, touched, log)),
       ...walkTools(files),
       runCommandTool({ root: files.root, environment: { ...config.commandEnvironment, ...environment } }),
       ...conversationTools(results),
@@ -201,12 +202,15 @@ function createToolsIn(
 }
 
 /** What a tool reads or writes is indexed, and what it deletes is not any more (C7). */
-function indexing(tool: Tool, touched: (path: string) => Promise<void>): Tool {
+function indexing(tool: Tool, touched: (path: string) => Promise<void>, log: Log): Tool {
   return {
     ...tool,
     async run(args, call) {
       const outcome = await tool.run(args, call)
-      await touched((args as { path: string }).path)
+      await touched((args as { path: string }).path).catch((error: unknown) => {
+        // What the tool has done is done; the index is brought up to date before the next question.
+        log.error({ err: error }, 'a file could not be indexed')
+      })
       return outcome
     },
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ActiveFile, Chain, SkippedFile } from '../core/context.ts'
+import { type ActiveFile, CHANGED, type Chain, type SkippedFile } from '../core/context.ts'
 import type { MessageExtras } from '../core/queue.ts'
 import { estimateTokens } from './tokens.ts'
 import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
@@ -9,6 +9,8 @@ import { asText } from './tools/file-diff.ts'
 export const MAX_ACTIVE_BYTES = 100 * 1024
 /** A checkout in which everything is changed must not fill the model's context. */
 const MOST_FILES = 50
+const MOST_SKIPPED = 100
+const SENT = 'sent before'
 const MOST_BYTES = 400 * 1024
 
 export interface ActiveFilesDependencies {
@@ -39,17 +41,65 @@ export async function findActiveFiles(
   }
   // What the model believes to be there and is not.
   for (const [path, sha256] of Object.entries(chain?.files ?? {})) {
-    if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: 'sent before' })
+    if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: SENT })
   }
   const found: FoundFiles = { files: [], skipped: [] }
+  for (const { path } of given) {
+    if (shownPath(files, path) === null) found.skipped.push({ path, bytes: 0, reason: 'outside the project' })
+  }
   for (const [path, { content, why }] of wanted) {
-    if (found.files.length >= MOST_FILES && why !== 'sent before') {
+    if (why === SENT) {
+      await addChanged(found, files, path, chain?.files[path] ?? null)
+      continue
+    }
+    const isFull =
+      found.files.length >= MOST_FILES || found.files.reduce((sum, file) => sum + file.bytes, 0) >= MOST_BYTES
+    if (isFull) {
       found.skipped.push({ path, bytes: 0, reason: `more than ${MOST_FILES} files are active` })
       continue
     }
     await add(found, files, { path, content, why })
   }
+  const more = found.skipped.length - MOST_SKIPPED
+  if (more > 0) {
+    found.skipped.length = MOST_SKIPPED
+    found.skipped.push({ path: `${more} more`, bytes: 0, reason: 'too many to list' })
+  }
   return found
+}
+
+/** What the model has seen and nobody works on now: that it is gone, or says something else. */
+async function addChanged(
+  found: FoundFiles,
+  files: ConfinedFolder,
+  path: string,
+  sent: string | null,
+): Promise<void> {
+  const sha256 = await hashOf(files, path)
+  if (sha256 === sent) return
+  const text = sha256 === null ? null : CHANGED
+  found.files.push({ path, text, sha256, bytes: 0, why: SENT, tokens: 5 })
+}
+
+/** SHA-256 of a file's bytes; null when it is not there, or not for us. */
+export async function hashOf(files: ConfinedFolder, path: string): Promise<string | null> {
+  const bytes = await bytesOf(files, path)
+  return bytes instanceof Buffer ? createHash('sha256').update(bytes).digest('hex') : null
+}
+
+const touching = new Set(['read_file', 'write_to_file', 'replace_in_file', 'delete_file'])
+
+/** The files that a call was about. */
+export function touchedBy(files: ConfinedFolder, name: string, args: string): string[] {
+  if (!touching.has(name)) return []
+  try {
+    const { path } = JSON.parse(args) as { path?: unknown }
+    const shown = typeof path === 'string' ? shownPath(files, path) : null
+    return shown === null ? [] : [shown]
+  } catch {
+    // No JSON: then nothing was done.
+    return []
+  }
 }
 
 async function add(
@@ -61,11 +111,9 @@ async function add(
   if (bytes === null || bytes instanceof Error) {
     const isGone = bytes === null
     if (isGone) found.files.push({ path, text: null, sha256: null, bytes: 0, why, tokens: 0 })
-    else if (why !== 'sent before') found.skipped.push({ path, bytes: 0, reason: bytes.message })
+    else found.skipped.push({ path, bytes: 0, reason: bytes.message })
     return
   }
-  // It is only looked at whether it is still there.
-  if (why === 'sent before') return
   if (bytes.length > MAX_ACTIVE_BYTES) {
     found.skipped.push({ path, bytes: bytes.length, reason: `larger than ${MAX_ACTIVE_BYTES / 1024} KB` })
     return

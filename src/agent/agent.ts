@@ -10,7 +10,7 @@ import { closeCalls, createRunRecord } from '../core/run-record.ts'
 import type { Conversation, MemorySettings } from '../protocol/api.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
-import { findActiveFiles } from './active-files.ts'
+import { findActiveFiles, hashOf, touchedBy } from './active-files.ts'
 import { type AssemblerDependencies, createAssembler, withTokens } from './assembling.ts'
 import { type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
 import type { McpTools } from './mcp.ts'
@@ -102,7 +102,10 @@ export function createAgent(deps: AgentDependencies): Agent {
       const steps: GraphSteps = {
         assemble: (state) => assembler.assemble(turn, past, state),
         callModel: (state) => callModel(turn, tools, state),
-        runTools: (state) => runTools(turn, tools, state),
+        runTools: async (state) => ({
+          items: await runTools(turn, tools, state),
+          chain: await withTouched(turn, state),
+        }),
       }
       const end = await apart(() => runGraph({ steps, saver, threadId: runId, maxModelCalls }))
       const { stateId, status, reason, usage } = end
@@ -136,10 +139,25 @@ export function createAgent(deps: AgentDependencies): Agent {
     },
   }
 
+  /** What tools have read and written is what the model now believes these files to say. */
+  async function withTouched(
+    { workspaceId }: SetTurn,
+    { chain, pending }: GraphState,
+  ): Promise<Chain | null> {
+    if (!chain) return null
+    const { files } = await deps.activeFiles(workspaceId)
+    const touched = pending.flatMap(({ name, arguments: args }) => touchedBy(files, name, args))
+    if (touched.length === 0) return chain
+    const hashes: Record<string, string | null> = {}
+    for (const path of touched) hashes[path] = await hashOf(files, path)
+    return { ...chain, files: { ...chain.files, ...hashes } }
+  }
+
   async function callModel(turn: SetTurn, tools: ToolRunner, state: GraphState): Promise<ModelStep> {
     const { writer, record, signal, message } = turn
     // Of a response that a crash kept from the state, nobody runs the calls any more.
     writer.write(...closeCalls(record))
+    const isWanted = memoryWish(turn.memory)?.isWanted ?? false
     const fitted = await fit(turn, tools, state)
     if (fitted) writer.write(fitted.frame)
     const entries = fitted?.entries ?? state.items
@@ -167,6 +185,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         const output = (result.output as ModelItem[]).map((item) =>
           withTokens({ item, turn: message.messageId }),
         )
+        if (isWanted) await crossOff(turn)
         const chain = chainBehind(turn.setting, state.chain ?? null, plan, result, output.length)
         return { result, chain, items: fitted ? { reset: [...entries, ...output] } : output }
       } catch (error) {
@@ -201,17 +220,21 @@ export function createAgent(deps: AgentDependencies): Agent {
         wish,
       },
     )
-    // Once is what was asked for.
-    if (wish.isWanted)
-      await ledger.change(tenant, conversationId, {
-        settings: { memory: { ...(memory as MemorySettings), wanted: null } },
-      })
+    // Once is what was asked for; it is crossed off when it has come to something.
+    if (wish.isWanted) turn.memory = { ...(memory as MemorySettings & { strategy: string }), wanted: null }
     return fitted
+  }
+
+  async function crossOff({ tenant, conversationId }: SetTurn): Promise<void> {
+    const { memory } = await ledger.conversation(tenant, conversationId)
+    const settings = { memory: { ...(memory as MemorySettings | null), wanted: null } }
+    await ledger.change(tenant, conversationId, { settings })
   }
 
   /** A round trip of its own, on record like any other; nobody is shown its words as an answer. */
   async function summarize(turn: SetTurn, text: string, words: number): Promise<string> {
-    const ask = `Summarize the conversation below in at most ${words} words: what the person wants, what was decided, names, facts and files that matter, what is left to do.\n\n${text}`
+    const told = text.slice(-MOST_SUMMARIZED)
+    const ask = `Summarize the conversation below in at most ${words} words: what the person wants, what was decided, names, facts and files that matter, what is left to do.\n\n${told}`
     const { model, provider } = turn.setting
     const request: ModelRequest = { model, input: [{ role: 'user', content: ask }], store: false }
     const plan: PlannedRequest = {
@@ -235,7 +258,14 @@ export function createAgent(deps: AgentDependencies): Agent {
       room: () => undefined,
     }
     const recorder = recorderOf(turn, request, plan)
-    await provider.respond({ request, writer, record, signal: turn.signal, recorder })
+    try {
+      await provider.respond({ request, writer, record, signal: turn.signal, recorder })
+    } catch (error) {
+      // Without a summary it is trimmed: a conversation must not end because it can't be summed up.
+      if (!(error instanceof ModelFailure)) throw error
+      log.error({ err: error }, 'a conversation could not be summarized')
+      return ''
+    }
     return record.said().text
   }
 
@@ -298,6 +328,8 @@ export function createAgent(deps: AgentDependencies): Agent {
 }
 
 const DEFAULT_BUDGET = 100_000
+/** Characters that are summarized at once: the last ones. */
+const MOST_SUMMARIZED = 200_000
 
 function memoryWish(memory: Conversation['memory']): MemoryWish | null {
   const { strategy = 'none', max_tokens, wanted } = (memory ?? {}) as MemorySettings

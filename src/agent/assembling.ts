@@ -33,7 +33,7 @@ export interface Finder {
   noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
   search(query: {
     workspace: string | null
-    attachments: readonly string[]
+    attachments: readonly { scope: string; name: string }[]
     question: string
     scope: RagScope
     limit: number
@@ -104,17 +104,21 @@ export function createAssembler({ ledger, retrieval, attachments, activeFiles, l
   }
 
   /** Of those on the line, the ones that go in pieces; indexed when they are first asked about. */
-  async function attachmentScopes({ tenant, conversationId, message }: SetTurn): Promise<string[]> {
+  async function attachmentScopes({
+    tenant,
+    conversationId,
+    message,
+  }: SetTurn): Promise<{ scope: string; name: string }[]> {
     const onLine = await attachments.onLine(tenant, conversationId)
     const large = [...onLine, ...(message.extras.attachments ?? [])].filter((one) => one.bytes > WHOLE_BYTES)
-    const scopes = new Set<string>()
+    const scopes = new Map<string, string>()
     for (const { sha256, name } of large) {
       const scope = attachmentScope(sha256)
       if (scopes.has(scope)) continue
-      scopes.add(scope)
+      scopes.set(scope, name)
       await retrieval.noteText(scope, name, () => attachments.read(sha256))
     }
-    return [...scopes]
+    return [...scopes].map(([scope, name]) => ({ scope, name }))
   }
 
   async function framesBehind(

@@ -31,7 +31,7 @@ export interface GraphSteps {
   /** What is new for the model in this run; `reset` when it is to be told something else than what was said. */
   assemble(state: GraphState): Promise<Assembled>
   callModel(state: GraphState): Promise<ModelStep>
-  runTools(state: GraphState): Promise<Entry[]>
+  runTools(state: GraphState): Promise<{ items: Entry[]; chain: Chain | null }>
 }
 
 export interface Assembled {
@@ -128,10 +128,11 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
       }
     })
     .addNode('tools', async (state) => {
-      const outcomes = await steps.runTools(state)
+      const { items, chain } = await steps.runTools(state)
       const isLimit = state.modelCalls >= maxModelCalls
       return {
-        items: outcomes,
+        items,
+        chain,
         pending: [],
         ...(isLimit
           ? { status: 'incomplete' as const, reason: `the limit of ${maxModelCalls} model calls is reached` }

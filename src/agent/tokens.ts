@@ -4,6 +4,8 @@ export type CountTokens = (text: string) => number
 /** Good enough for a record of each request; the tables that real counting needs take 76 MB. */
 export const estimateTokens: CountTokens = (text) => Math.ceil(Buffer.byteLength(text) / 4)
 
+const SLICE = 1000
+
 /** A text longer than this is estimated from its beginning: an exact count would take as long as a request. */
 const COUNTED_CHARACTERS = 200_000
 
@@ -11,7 +13,13 @@ const COUNTED_CHARACTERS = 200_000
 export async function loadTokenCounter(): Promise<CountTokens> {
   const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
   // What looks like the model's own marks is text like any other.
-  const count = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
+  const countPiece = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
+  // In slices: what is one word to the counter takes it time that grows with the square of its length.
+  const count = (text: string) => {
+    let sum = 0
+    for (let at = 0; at < text.length; at += SLICE) sum += countPiece(text.slice(at, at + SLICE))
+    return sum
+  }
   return (text) => {
     if (text.length <= COUNTED_CHARACTERS) return count(text)
     return Math.ceil((count(text.slice(0, COUNTED_CHARACTERS)) * text.length) / COUNTED_CHARACTERS)

@@ -213,7 +213,11 @@ function filePart(file: ActiveFile, before: Pick<Chain, 'files'>): AroundPart {
   return { item: fileItem(file), part: { origin, tokens, sent: true, why } }
 }
 
+/** In the place of a text: the file says something else than what the model has seen, and nobody works on it now. */
+export const CHANGED = '\u0000changed'
+
 export function fileItem({ path, text }: Pick<ActiveFile, 'path' | 'text'>): ModelItem {
+  if (text === CHANGED) return { role: 'user', content: `<changed_file path=${JSON.stringify(path)}/>` }
   return text === null
     ? { role: 'user', content: `<deleted_file path=${JSON.stringify(path)}/>` }
     : { role: 'user', content: `<active_file path=${JSON.stringify(path)}>\n${text}\n</active_file>` }

@@ -107,7 +107,8 @@ function nameIn(items: readonly InputItem[]): string | null {
 /** What goes with a question and is nobody's words. */
 function isAround(item: InputItem): boolean {
   return (
-    item.role === 'user' && /^<(active_file|snippet|deleted_file|attachment)\b/.test(textOf(item.content))
+    item.role === 'user' &&
+    /^<(active_file|changed_file|snippet|deleted_file|attachment)\b/.test(textOf(item.content))
   )
 }
 

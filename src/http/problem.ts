@@ -26,6 +26,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   idempotency_key_reused: 422,
   approval_not_pending: 409,
   queue_full: 429,
+  conversation_busy: 409,
   workspace_busy: 409,
   workspace_not_here: 409,
   snapshot_failed: 500,

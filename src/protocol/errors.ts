@@ -21,6 +21,7 @@ export const errorCodes = [
   'idempotency_key_reused',
   'approval_not_pending',
   'queue_full',
+  'conversation_busy',
   'workspace_busy',
   'workspace_not_here',
   'snapshot_failed',

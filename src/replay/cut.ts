@@ -6,11 +6,16 @@ import type { Entry, Transcript } from './transcript.ts'
  */
 export function cutTranscript(transcript: Transcript, after: number): Transcript {
   if (after >= transcript.head) return transcript
-  const keep = transcript.entries.findIndex((entry) => entry.at > after || entry.upTo > after)
-  const entries = keep < 0 ? transcript.entries : transcript.entries.slice(0, keep)
-  const across = keep < 0 ? undefined : transcript.entries[keep]
-  const head = across && across.at <= after ? across.at - 1 : after
-  return { ...transcript, head, entries, title: titleOf(entries) }
+  let { entries } = transcript
+  let head = after
+  for (;;) {
+    const keep = entries.findIndex((entry) => entry.at > head || entry.upTo > head)
+    const across = entries[keep]
+    if (!across) return { ...transcript, head, entries, title: titleOf(entries) }
+    entries = entries.slice(0, keep)
+    // What the events from here on have done to entries before it is taken back with them.
+    head = Math.min(head, across.at - 1)
+  }
 }
 
 /** The last title among these entries. Titles are marks too, so a cut takes them back with the rest. */

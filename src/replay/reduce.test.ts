@@ -352,6 +352,23 @@ describe('frames become a transcript:', () => {
     expect(cutTranscript(transcript, 4)).toBe(transcript)
   })
 
+  it('a cut takes back what the events behind it have done to entries before it', () => {
+    const open = frames([
+      { kind: 'message.user', message_id: 'msg_1', content: 'one', run: null },
+      { ...word(0, 'un'), run: 'run_1' },
+      { kind: 'message.user', message_id: 'msg_2', content: 'two', run: null },
+      { ...word(0, 'deux'), run: 'run_2' },
+      { ...word(0, 'deux'), run: 'run_2' },
+    ])
+    const whole = applyFrames(emptyTranscript(), open)
+    // Through the second run, whose first frame has ended the first one.
+    const cut = cutTranscript(whole, 4)
+    const truncated = { kind: 'conversation.truncated' as const, cut_after: 3, message_id: 'm', by: 'b' }
+    const line = [...open.slice(0, 3), ...frames([truncated], 4)]
+    const again = applyFrames(cut, line.slice(cut.head))
+    expect(again).toEqual(applyFrames(emptyTranscript(), line))
+  })
+
   it('frames that come twice count once', () => {
     const all = frames([word(0, 'a'), word(0, 'b'), done])
     expect(applyFrames(applyFrames(emptyTranscript(), all), all)).toEqual(applyFrames(emptyTranscript(), all))

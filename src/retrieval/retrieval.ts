@@ -47,8 +47,8 @@ export interface Retrieval {
 export interface SearchQuery {
   /** Scopes whose files may have changed since they were indexed. */
   workspace: string | null
-  /** Scopes that never change. */
-  attachments: readonly string[]
+  /** Texts that never change, as they are called here. */
+  attachments: readonly { scope: string; name: string }[]
   question: string
   scope: RagScope
   limit: number
@@ -92,6 +92,8 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
         chunks.map(({ path, text }) => `${path}\n${text}`),
         'later',
       )
+      // Else the same would come again, for ever.
+      if (vectors.length < chunks.length) throw new Error('the embedder has left some out')
       await store.setVectors(
         by.name,
         chunks.flatMap(({ no }, at) => {
@@ -118,7 +120,7 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     const { workspace, attachments, question, limit, ways = ['words', 'vectors'] } = query
     // Another repository is not here.
     const isHere = workspace !== null && (query.scope.repo === undefined || query.scope.repo === workspace)
-    const scopes = [...(isHere ? [workspace] : []), ...attachments]
+    const scopes = [...(isHere ? [workspace] : []), ...attachments.map((one) => one.scope)]
     const terms = termsOf(question)
     const paths = await pathsIn(scopes, query.scope)
     if (scopes.length === 0 || paths?.length === 0) return []
@@ -128,7 +130,11 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
       ways.includes('vectors') ? byMeaning(where, question) : [],
     ])
     const merged = mergeRanks([words, vectors], (hit) => `${hit.scope} ${hit.id}`)
-    return await stillThere(merged, workspace, limit)
+    const names = new Map(attachments.map(({ scope, name }) => [scope, name]))
+    return (await stillThere(merged, workspace, limit)).map(({ scope, ...chunk }) => ({
+      ...chunk,
+      path: names.get(scope) ?? chunk.path,
+    }))
   }
 
   async function byMeaning(
@@ -165,9 +171,9 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     merged: readonly { hit: ChunkHit; score: number }[],
     workspace: string | null,
     limit: number,
-  ): Promise<FoundChunk[]> {
+  ): Promise<(FoundChunk & { scope: string })[]> {
     const texts = new Map<string, string>()
-    const found: FoundChunk[] = []
+    const found: (FoundChunk & { scope: string })[] = []
     for (const { hit, score } of merged) {
       if (found.length >= limit) break
       if (hit.scope === workspace) {
@@ -178,9 +184,10 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
         }
         if (linesOf(text, hit.startLine, hit.endLine) !== hit.text) continue
       }
-      const { id, path, startLine, endLine } = hit
+      const { id, path, startLine, endLine, scope } = hit
       found.push({
         id,
+        scope,
         path,
         startLine,
         endLine,
@@ -196,7 +203,7 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     note: async (scope, path) => await index(scope, path, await deps.read(scope, path)),
     async noteText(scope, name, text) {
       const known = await store.files(scope)
-      if (known.length === 0) await index(scope, name, Buffer.from(await text()), Infinity)
+      if (known.length === 0) await index(scope, name, Buffer.from(inLines(await text())), Infinity)
     },
     sync,
     search,
@@ -209,6 +216,15 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
       await embedding
     },
   }
+}
+
+const LONG_LINE = 500
+
+/** A text on few long lines can not be cut by lines: it gets some. */
+function inLines(text: string): string {
+  const pieces = (line: string) =>
+    line.length <= LONG_LINE * 2 ? [line] : (line.match(new RegExp(`[^]{1,${LONG_LINE}}`, 'g')) ?? [])
+  return text.split('\n').flatMap(pieces).join('\n')
 }
 
 function asText(bytes: Buffer): string | null {

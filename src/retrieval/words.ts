@@ -25,7 +25,9 @@ export function wordsOf(text: string): string[] {
 
 /** What a question asks for: each word once, without the common ones. */
 export function termsOf(question: string): string[] {
-  const terms = new Set(wordsOf(question).filter((word) => word.length > 1 && !COMMON.has(word)))
+  const terms = new Set(
+    wordsOf(question).filter((word) => word.length > 1 && word.length < 60 && !COMMON.has(word)),
+  )
   return [...terms].slice(0, MOST_TERMS)
 }
 

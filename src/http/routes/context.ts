@@ -15,7 +15,7 @@ import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
-import { conversationId, conversationParam, json, problems } from '../openapi.ts'
+import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 
 const list = createRoute({
   method: 'get',
@@ -75,13 +75,17 @@ const undo = createRoute({
   summary: 'Let the model see everything again, from the next message on; the strategy becomes none',
   middleware: [requireScope('conversations:write')] as const,
   request: { params: conversationParam },
-  responses: { 200: json(memorySchema, 'The memory'), ...problems },
+  responses: {
+    200: json(memorySchema, 'The memory'),
+    ...problems,
+    409: problem('The agent is at work in this conversation'),
+  },
 })
 
 /** What the model was told (C1, C8). */
 export function addContextRoutes(
   app: OpenAPIHono<AppEnv>,
-  { responses, ledger, preview, sessions }: AppDependencies,
+  { responses, ledger, queue, preview, sessions }: AppDependencies,
 ): void {
   async function memoryOf(tenant: string, id: ConversationId): Promise<MemoryView> {
     const settings = (await ledger.conversation(tenant, id)).memory as MemorySettings | null
@@ -115,6 +119,13 @@ export function addContextRoutes(
   app.openapi(undo, async (c) => {
     const { tenant } = c.get('caller')
     const id = conversationId(c.req.valid('param').id)
+    // The run that is under way remembers what it began with.
+    if ((await queue.read(tenant, id)).active) {
+      throw new WaymarkError(
+        'conversation_busy',
+        'The agent is at work. Stop it, or wait until it has finished.',
+      )
+    }
     const { items } = await memoryOf(tenant, id)
     if (items.length > 0 && items[0]?.checkpoint.strategy !== 'none') {
       const counts = { tokens_before: 0, tokens_after: 0, items_before: 0, items_after: 0 }

@@ -56,6 +56,9 @@ it('vectors are compared by the extension where there is one', async () => {
   expect((await search(0, 1)).map((hit) => hit.id)).toEqual(['far', 'near'])
   const stored = await db.query<{ count: number }>('select count(*)::int as count from index_vectors')
   expect(stored.rows).toEqual([{ count: 2 }])
+  // Indexed again, what has not changed keeps its vector.
+  await run(putIndexed(postgres, { scope: 'w', file: { ...file, sha256: 'y' }, chunks }))
+  expect((await search(1, 0)).map((hit) => hit.id)).toEqual(['near', 'far'])
   await run(removeIndexed(postgres, { scope: 'w', paths: ['a.ts'] }))
   expect((await db.query('select * from index_vectors')).rows).toEqual([])
 })

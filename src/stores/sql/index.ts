@@ -31,6 +31,7 @@ export function* putIndexed(
   for (const { id, embedder, vector } of yield* chunksAt(dialect, scope, file.path)) {
     if (embedder !== null && vector !== null) known.set(id, { embedder, vector })
   }
+  const isCompared = dialect.name === 'postgres' && (yield* hasPgVector(dialect))
   yield* removeIndexed(dialect, { scope, paths: [file.path] })
   yield* all(db.insertInto('index_files').values({ scope, ...file }))
   for (const chunk of chunks) {
@@ -51,7 +52,9 @@ export function* putIndexed(
         })
         .returning('no'),
     )
-    if (row) yield* putWords(dialect, row.no, storable(chunk.words))
+    if (!row) continue
+    yield* putWords(dialect, row.no, storable(chunk.words))
+    if (isCompared && vector) yield* putVector(dialect, row.no, vector)
   }
 }
 
@@ -214,14 +217,17 @@ export function* setVectors(
     yield* all(
       db.updateTable('index_chunks').set({ embedder: command.embedder, vector }).where('no', '=', no),
     )
-    if (!isIndexed) continue
-    const text = `[${[...floatsIn(vector)].join(',')}]`
-    yield* all({
-      compile: () =>
-        sql`insert into index_vectors (no, vector) select no, ${text}::vector from index_chunks where no = ${no}
-          on conflict (no) do update set vector = excluded.vector`.compile(db),
-    })
+    if (isIndexed) yield* putVector(dialect, no, vector)
   }
+}
+
+function* putVector({ db }: Dialect, no: number, vector: Uint8Array): Script<void> {
+  const text = `[${[...floatsIn(vector)].join(',')}]`
+  yield* all({
+    compile: () =>
+      sql`insert into index_vectors (no, vector) select no, ${text}::vector from index_chunks where no = ${no}
+        on conflict (no) do update set vector = excluded.vector`.compile(db),
+  })
 }
 
 function floatsIn(bytes: Uint8Array): Float32Array {

@@ -91,12 +91,10 @@ export function* endResponse(
   return { done: true }
 }
 
-type Row = Schema['responses'] & {
+type Row = Omit<Schema['responses'], 'segment' | 'request' | 'request_blob'> & {
   ended_at: string | null
   end_seq: number | null
   end_details: string | null
-  response: string | null
-  response_blob: string | null
 }
 
 export interface ReadResponse extends StoredResponse {
@@ -104,12 +102,13 @@ export interface ReadResponse extends StoredResponse {
   response: SpilledText | null
 }
 
+/** Without the bodies: a list of them would be read for nothing. */
 function rowsOn({ db }: Dialect, part: LinePart) {
   return db
     .selectFrom('responses as r')
     .leftJoin('response_ends as e', 'e.id', 'r.id')
-    .selectAll('r')
-    .select(['e.ended_at', 'e.seq as end_seq', 'e.details as end_details', 'e.response', 'e.response_blob'])
+    .select(['r.id', 'r.run_id', 'r.conversation_id', 'r.seq', 'r.created_at', 'r.details'])
+    .select(['e.ended_at', 'e.seq as end_seq', 'e.details as end_details'])
     .where('r.segment', '=', part.segment)
     .where('r.seq', '<=', part.to)
 }
@@ -147,7 +146,8 @@ export function* readResponse(
   const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
   if (!head) return noConversation
   for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
-    const row: Row | undefined = yield* first(rowsOn(dialect, part).where('r.id', '=', query.id))
+    const bodies = ['r.request', 'r.request_blob', 'e.response', 'e.response_blob'] as const
+    const row = yield* first(rowsOn(dialect, part).select(bodies).where('r.id', '=', query.id))
     if (!row) continue
     return {
       ...asStored(row),
