@@ -364,7 +364,8 @@ describe('frames become a transcript:', () => {
     // Through the second run, whose first frame has ended the first one.
     const cut = cutTranscript(whole, 4)
     const truncated = { kind: 'conversation.truncated' as const, cut_after: 3, message_id: 'm', by: 'b' }
-    const line = [...open.slice(0, 3), ...frames([truncated], 4)]
+    const later = { server_timestamp: '2026-01-01T00:00:09.000Z' }
+    const line = [...open.slice(0, 3), ...frames([{ ...truncated, ...later }], 4)]
     const again = applyFrames(cut, line.slice(cut.head))
     expect(again).toEqual(applyFrames(emptyTranscript(), line))
   })
