@@ -123,6 +123,26 @@ describe('what the model is sent', () => {
     })
   })
 
+  it('[C2] what tools did to a file is what the model believes of it, until it hears otherwise', async () => {
+    const id = await newConversation()
+    writeFileSync(join(project, 'a.txt'), 'A')
+    const active_files = ['a.txt']
+    await sent(id, 'hello')
+    parts.push({ events: calls('write_to_file', { path: 'a.txt', content: 'B' }) })
+    await sent(id, 'write', { active_files })
+    // As the agent wrote it: nothing new.
+    expect((await sent(id, 'next', { active_files })).input).toEqual([user('next')])
+    const written = (await server.client.messages(id)).items.find((message) => message.content === 'write')
+    await server.client.restore(id, { checkpoint_id: written?.checkpoint_id ?? '' })
+    expect((await sent(id, 'and now', { active_files })).input).toEqual([file('a.txt', 'A'), user('and now')])
+    writeFileSync(join(project, 'a.txt'), 'C')
+    expect((await sent(id, 'not named')).input).toEqual([
+      user('<changed_file path="a.txt"/>'),
+      user('not named'),
+    ])
+    expect((await sent(id, 'again')).input).toEqual([user('again')])
+  })
+
   it('[C3] files that git calls changed are active, and the repository is not touched', async () => {
     const git = (...args: string[]) => execFileSync('git', args, { cwd: project, stdio: 'pipe' })
     git('init', '-q')
@@ -195,10 +215,14 @@ describe('what the model is sent', () => {
     expect((await sent(id, ask)).input).toEqual([snippet('The zephyr module opens the valve.'), user(ask)])
     expect((await sent(id, ask)).input).toEqual([user(ask)])
     writeFileSync(path, 'The zephyr module opens the hatch.\n')
-    expect((await sent(id, ask)).input).toEqual([snippet('The zephyr module opens the hatch.'), user(ask)])
+    expect((await sent(id, ask)).input).toEqual([
+      user('<changed_file path="notes.txt"/>'),
+      snippet('The zephyr module opens the hatch.'),
+      user(ask),
+    ])
     expect((await sent(id, ask, { rag_scope: { paths: ['src/**'] } })).input).toEqual([user(ask)])
     unlinkSync(path)
-    expect((await sent(id, ask)).input).toEqual([user(ask)])
+    expect((await sent(id, ask)).input).toEqual([user('<deleted_file path="notes.txt"/>'), user(ask)])
     const { items } = await server.client.responses(id)
     const { parts: told } = await server.client.response(id, items[3]?.response_id ?? '')
     expect(told.find((part) => part.origin.type === 'chunk')).toMatchObject({

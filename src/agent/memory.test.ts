@@ -117,6 +117,34 @@ describe('memory', () => {
     },
   )
 
+  it('[C6] is done once in a run with many calls of the model, and a failed run does not use it up', async () => {
+    const { id } = await server.client.createConversation()
+    for (let n = 0; n < 8; n++) await ask(server, id, `message ${n}`)
+    await server.client.shortenMemory(id, { strategy: 'trim' })
+    await ask(server, id, '!fail 400')
+    expect(await server.client.memory(id)).toMatchObject({ wanted: 'trim' })
+    const reading =
+      '!read_file {"path":"missing.txt"}\n!read_file {"path":"other.txt"}\n!read_file {"path":"third.txt"}'
+    const frames = await ask(server, id, reading)
+    expect(ofKind(frames, 'memory.checkpoint')).toHaveLength(1)
+    expect(await server.client.memory(id)).toMatchObject({ wanted: null })
+  })
+
+  it('[C6] is not undone while the agent is at work', async () => {
+    const { id } = await server.client.createConversation()
+    await server.client.sendMessage(id, { content: '!wait 20\n!say 50' })
+    await expect.poll(async () => (await server.client.queue(id)).active).not.toBe(null)
+    await expect(server.client.undoMemory(id)).rejects.toMatchObject({ code: 'conversation_busy' })
+    await server.client.stop(id)
+  })
+
+  it('counting takes no longer for odd texts', async () => {
+    const count = await loadTokenCounter()
+    const started = performance.now()
+    expect(count('a'.repeat(1_000_000))).toBeGreaterThan(1000)
+    expect(performance.now() - started).toBeLessThan(5000)
+  })
+
   it('[C6] is done once when somebody asks for it, however little there is', async () => {
     const { id } = await server.client.createConversation()
     for (const n of [1, 2, 3, 4]) await ask(server, id, `message ${n}`)

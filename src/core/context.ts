@@ -125,14 +125,23 @@ export function planRequest(situation: Situation): PlannedRequest {
     previousResponseId: step === 'follow_up' ? (chain?.responseId ?? null) : null,
     step,
     parts,
-    seen: {
-      entries: entries.length,
-      files: {
-        ...before.files,
-        ...Object.fromEntries(surroundings.files.map((file) => [file.path, file.sha256])),
-      },
-      chunks: [...new Set([...before.chunks, ...surroundings.chunks.map((chunk) => chunk.id)])],
-    },
+    // What went with a question that was asked before is no news.
+    seen:
+      before.entries > question
+        ? { entries: entries.length, files: before.files, chunks: before.chunks }
+        : seenWith(entries, surroundings, before),
+  }
+}
+
+function seenWith(
+  entries: readonly Entry[],
+  { files, chunks }: Surroundings,
+  before: PlannedRequest['seen'],
+): PlannedRequest['seen'] {
+  return {
+    entries: entries.length,
+    files: { ...before.files, ...Object.fromEntries(files.map((file) => [file.path, file.sha256])) },
+    chunks: [...new Set([...before.chunks, ...chunks.map((chunk) => chunk.id)])],
   }
 }
 

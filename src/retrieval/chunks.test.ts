@@ -62,5 +62,8 @@ describe('words', () => {
     expect(fitsAny('src/core/a.ts', ['src/*.ts'])).toBe(false)
     expect(fitsAny('a.ts', ['**/*.ts'])).toBe(true)
     expect(fitsAny('axts', ['*.ts'])).toBe(false)
+    expect(fitsAny('a/b/c', ['**'])).toBe(true)
+    expect(fitsAny('a/b/c', ['**/b/*'])).toBe(true)
+    expect(fitsAny('a'.repeat(200), [`${'*a'.repeat(120)}!`, `${'**/'.repeat(100)}!`])).toBe(false)
   })
 })
