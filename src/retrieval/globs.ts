@@ -15,8 +15,8 @@ function fitsFolders(names: readonly string[], globs: readonly string[]): boolea
 
 function fitsName(name: string, glob: string): boolean {
   return fits(
-    [...name],
-    [...glob],
+    name.split(''),
+    glob.split(''),
     (one) => one === '*',
     (character, one) => one === '?' || one === character,
   )
