@@ -314,6 +314,7 @@ export function createAgent(deps: AgentDependencies): Agent {
           message_id: message.messageId,
           question: message.content,
           workspace_id: workspaceId,
+          rag_scope: message.extras.ragScope ?? null,
           previous_response_id: plan.previousResponseId,
           chain: plan.step,
           parts: [...(request.instructions ? headParts(request) : []), ...plan.parts],

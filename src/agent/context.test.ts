@@ -367,6 +367,27 @@ describe('what the model is sent', () => {
     expect((await sent(id, 'four')).input).toHaveLength(7)
   })
 
+  it('[C6] after the memory was shortened the rest is told anew, and the next request goes on from there', async () => {
+    const id = await newConversation()
+    for (const n of [1, 2, 3, 4]) {
+      parts.push({ events: says(`answer ${n}`) })
+      await sent(id, `message ${n}`)
+    }
+    await server.client.shortenMemory(id, { strategy: 'trim' })
+    const shortened = await sent(id, 'message 5')
+    expect(shortened).not.toHaveProperty('previous_response_id')
+    expect(shortened.input).toEqual([
+      user('message 3'),
+      { role: 'assistant', content: 'answer 3' },
+      user('message 4'),
+      { role: 'assistant', content: 'answer 4' },
+      user('message 5'),
+    ])
+    const next = await sent(id, 'message 6')
+    expect(next.input).toEqual([user('message 6')])
+    expect(next.previous_response_id).toMatch(/^resp_/)
+  })
+
   it('[C1] a record has what was sent, to the byte, and what came back', async () => {
     const id = await newConversation()
     parts.push({ events: says('answer') })

@@ -1,6 +1,7 @@
 import type { Frame } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { Fence } from './agent-states.ts'
+import type { RagScope } from './retrieval.ts'
 
 /**
  * One round trip to the model, as it was (C1). What was asked is stored before it is sent, what came of it when it has
@@ -24,6 +25,8 @@ export interface RequestDetails {
   message_id: string
   question: string
   workspace_id: string | null
+  /** Which files snippets could come from; null for all. */
+  rag_scope: RagScope | null
   /** The provider's id of the response that this one goes on from. */
   previous_response_id: string | null
   chain: ChainStep

@@ -581,6 +581,13 @@ export const responseDetailsSchema = z
     question: z.string(),
     provider: z.string().nullable(),
     workspace_id: z.string().nullable(),
+    rag_scope: z
+      .object({
+        paths: z.array(z.string()).optional(),
+        languages: z.array(z.string()).optional(),
+        repo: z.string().optional(),
+      })
+      .nullable(),
     parts: z.array(contextPartSchema),
     /** The body, to the byte. */
     request: z.string(),

@@ -206,6 +206,6 @@ function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, deta
 }
 
 function detailsOf(found: StoredResponse) {
-  const { question, provider, workspace_id, parts } = found.details
-  return { ...summaryOf(found), question, provider, workspace_id, parts }
+  const { question, provider, workspace_id, rag_scope, parts } = found.details
+  return { ...summaryOf(found), question, provider, workspace_id, rag_scope, parts }
 }
