@@ -4,6 +4,7 @@ import { systemClock } from './core/clock.ts'
 import { readOrMakeWorkspaceId } from './data-dir.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
+import { copyOf, copyWorkspaceId } from './protocol/ids.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { type AllSessions, createAllSessions } from './workspace/all-sessions.ts'
 import { shownPath, toBytePath } from './workspace/byte-path.ts'
@@ -76,7 +77,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
     store: { ...store.work, checkpointsRemoved: store.collection.checkpointsRemoved },
     workspace: thread,
     workspaceIds: sessions.workspaceIds,
-    copyId: (id: string) => `${workspaceId}.${id}`,
+    copyId: (id: string) => copyWorkspaceId(workspaceId, id),
     dataDir,
   }
   let isClosing = false
@@ -103,7 +104,8 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   return {
     sessions,
     folderOf(id) {
-      const copy = id.startsWith(`${workspaceId}.`) ? id.slice(workspaceId.length + 1) : null
+      const found = copyOf(id)
+      const copy = found?.workspaceId === workspaceId ? found.conversationId : null
       const workspace = copy === null ? thread : thread.copy(copy)
       const folder = copy === null ? root : copyFolder(dataDir, copy)
       return {

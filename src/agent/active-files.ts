@@ -55,7 +55,11 @@ export async function findActiveFiles(
     const isFull =
       found.files.length >= MOST_FILES || found.files.reduce((sum, file) => sum + file.bytes, 0) >= MOST_BYTES
     if (isFull) {
-      found.skipped.push({ path, bytes: 0, reason: `more than ${MOST_FILES} files are active` })
+      found.skipped.push({
+        path,
+        bytes: 0,
+        reason: `active files are more than ${MOST_FILES}, or than ${MOST_BYTES / 1024} KB together`,
+      })
       continue
     }
     await add(found, files, { path, content, why })

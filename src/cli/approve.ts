@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { SHORT_ID } from './checkpoint-arguments.ts'
+import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { CommandError, count } from './output.ts'

@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import type { CheckpointList } from '../protocol/api.ts'
-import { checkpointId, SHORT_ID } from './checkpoint-arguments.ts'
+import { checkpointId, SHORT_ID, wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, count, dim, localTime, printable } from './output.ts'
@@ -58,11 +58,4 @@ Examples:
       }
       if (cursor !== undefined) console.log(dim(`There are more: --limit ${flags.limit * 10}`))
     })
-}
-
-function wholeNumber(text: string): number {
-  const number = Number(text)
-  if (!Number.isInteger(number) || number < 1)
-    throw new InvalidArgumentError('It must be a whole number from 1 on.')
-  return number
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Comparison } from '../protocol/api.ts'
-import { SHORT_ID } from './checkpoint-arguments.ts'
+import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { printFileDiff, statOf } from './diff.ts'
 import { commandWith } from './options.ts'

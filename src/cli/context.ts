@@ -1,5 +1,6 @@
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import type { ContextView } from '../protocol/api.ts'
+import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, count, dim, printable } from './output.ts'
@@ -74,11 +75,4 @@ const names: Record<string, (origin: Origin) => string> = {
 
 function nameOf(origin: Origin): string {
   return printable(names[origin.type]?.(origin) ?? origin.type)
-}
-
-function eventNumber(text: string): number {
-  const number = Number(text)
-  if (!Number.isInteger(number) || number < 1)
-    throw new InvalidArgumentError('An event is a whole number from 1 on, as `waymark log` shows them.')
-  return number
 }

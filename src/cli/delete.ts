@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { DeletedMessage } from '../protocol/api.ts'
-import { SHORT_ID } from './checkpoint-arguments.ts'
+import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, dim, localTime, printable } from './output.ts'

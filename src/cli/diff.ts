@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { DiffView } from '../protocol/api.ts'
-import { checkpointId, projectPath } from './checkpoint-arguments.ts'
+import { checkpointId, projectPath } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { added, bold, dim, printable, removed } from './output.ts'

@@ -1,5 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Fork } from '../protocol/api.ts'
+import { copyOf } from '../protocol/ids.ts'
+import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, dim, endProgress, printable, showProgress } from './output.ts'
@@ -62,16 +64,9 @@ Examples:
         printReport(restored, null)
         if (restored.safety_checkpoint !== null) console.log(undoHint(restored.safety_checkpoint, id, flags))
       }
-      const copy = /\.(conv_[0-9a-z]+)$/.exec(fork.workspace_id ?? '')?.[1]
+      const copy = copyOf(fork.workspace_id)?.conversationId
       if (copy !== undefined) console.log(`Its files are in .waymark/workspaces/${copy}`)
       else if (files === 'restore' && !restored) console.log('The files are as they were there.')
       console.log(dim(`Go on in it: waymark chat ${fork.id}`))
     })
-}
-
-function eventNumber(text: string): number {
-  const number = Number(text)
-  if (!Number.isInteger(number) || number < 1)
-    throw new InvalidArgumentError('An event is a whole number from 1 on, as `waymark log` shows them.')
-  return number
 }

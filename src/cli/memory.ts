@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import type { WantMemory } from '../protocol/api.ts'
+import { wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, dim, localTime, printable } from './output.ts'
@@ -24,7 +25,7 @@ export function memoryCommand(): Command {
         'compact',
       ]),
     )
-    .option('--max-tokens <number>', 'when it is too much; with --strategy', Number)
+    .option('--max-tokens <number>', 'when it is too much; with --strategy', wholeNumber)
     .addOption(
       new Option('--now <how>', 'shorten it with the next message').choices(['trim', 'summarize', 'compact']),
     )

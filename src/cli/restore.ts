@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { checkpointId, collect, projectPath, SHORT_ID } from './checkpoint-arguments.ts'
+import { checkpointId, collect, projectPath, SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, count, dim, printable, removed } from './output.ts'

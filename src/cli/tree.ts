@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Family } from '../protocol/api.ts'
+import { copyOf } from '../protocol/ids.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, dim, localTime, printable } from './output.ts'
@@ -54,7 +55,7 @@ function lineOf(member: Member, depth: number, isCurrent: boolean, home: string 
   if (member.is_deleted) return `${shift}${dim(`${member.conversation_id}  deleted`)}${from}`
   const when = dim(localTime(member.updated_at))
   const title = member.title === null ? '' : `  ${printable(member.title)}`
-  const copy = /\.(conv_[0-9a-z]+)$/.exec(member.workspace_id ?? '')?.[1]
+  const copy = copyOf(member.workspace_id)?.conversationId
   const files = copy === undefined || member.workspace_id === home ? '' : dim(`  files in workspaces/${copy}`)
   return `${shift}${bold(member.conversation_id)}  ${when}${title}${from}${files}${mark}`
 }

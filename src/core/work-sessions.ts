@@ -10,7 +10,7 @@ import type {
 } from '../protocol/api.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
-import type { ConversationId } from '../protocol/ids.ts'
+import { type ConversationId, copyOf } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
 import { cutText } from './limits.ts'
 
@@ -143,11 +143,11 @@ export const labels = {
 } as const
 
 export function workspaceNotHere(named: string | null, here: string): WaymarkError {
-  if (named?.startsWith(`${here}.conv_`)) {
-    const copy = named.slice(here.length + 1)
+  const copy = copyOf(named)
+  if (copy?.workspaceId === here) {
     return new WaymarkError(
       'workspace_not_here',
-      `The working copy of this conversation, workspaces/${copy} in the data folder, is not there any more. Fork the conversation to go on.`,
+      `The working copy of this conversation, workspaces/${copy.conversationId} in the data folder, is not there any more. Fork the conversation to go on.`,
     )
   }
   return new WaymarkError(

@@ -32,3 +32,16 @@ const ID_BODY = '[0-9a-hjkmnp-tv-z]{26}'
 export function isId<P extends IdPrefix>(prefix: P, text: string): text is Id<P> {
   return new RegExp(`^${prefix}_${ID_BODY}$`).test(text)
 }
+
+/** How the workspace of a conversation's own working copy is called. */
+export function copyWorkspaceId(workspaceId: string, conversationId: string): string {
+  return `${workspaceId}.${conversationId}`
+}
+
+const COPY = new RegExp(`^(.+)\\.(conv_${ID_BODY})$`)
+
+/** Whose working copy this is, and of which workspace; null when it is none. */
+export function copyOf(workspaceId: string | null): { workspaceId: string; conversationId: string } | null {
+  const [, of, conversationId] = COPY.exec(workspaceId ?? '') ?? []
+  return of === undefined || conversationId === undefined ? null : { workspaceId: of, conversationId }
+}

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import type { ConversationId } from '../protocol/ids.ts'
+import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
 import { dropCopy } from './repositories.ts'
 import {
@@ -43,7 +43,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
   /** Where a conversation's files are never changes. */
   const places = new Map<string, string | null>()
 
-  const idOf = (copy: string) => `${project}.${copy}`
+  const idOf = (copy: string) => copyWorkspaceId(project, copy)
   const workspaceIds = () => [project, ...copiesOnDisk(dataDir).map(idOf)]
 
   /** Which of the copies; null for the project itself, undefined when it is not here. */

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
+import { copyWorkspaceId } from '../protocol/ids.ts'
 import { createGit, GitFailed } from './git.ts'
 import { openManifest } from './manifest.ts'
 import {
@@ -39,7 +40,7 @@ export async function examine(deps: {
   const checkpoints = await deps.store.reachable()
   const workspaceIds = [
     deps.workspaceId,
-    ...copiesOnDisk(dataDir).map((copy) => `${deps.workspaceId}.${copy}`),
+    ...copiesOnDisk(dataDir).map((copy) => copyWorkspaceId(deps.workspaceId, copy)),
   ]
   const found = await Promise.all(workspaceIds.map((id) => deps.store.conversations(id)))
   const conversations = found.flat()

@@ -15,11 +15,9 @@ import type { ConversationId, RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { isHeld } from './leases.ts'
 import { findHead, lineOf } from './line.ts'
-import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import { leaseLost, noConversation, type Refusable } from './refusal.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
-
-const leaseLost = { refused: 'lease_lost', why: 'Another worker holds the run.' } as const satisfies Refusal
 
 export function* putAgentState(
   dialect: Dialect,

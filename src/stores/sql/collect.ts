@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Removed, Swept, Unreachable } from '../../core/collection.ts'
 import { projectionTables } from '../../core/projection.ts'
 import type { MessageExtras } from '../../core/queue.ts'
+import { copyOf } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { removeIndexed } from './index.ts'
 import { lockConversations } from './lock.ts'
@@ -229,13 +230,13 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
   for (const { scope, path } of lost) yield* removeIndexed(dialect, { scope, paths: [path] })
   // Indexes of working copies that nobody works in any more.
   for (const { scope } of yield* all(db.selectFrom('index_files').select('scope').distinct())) {
-    const copy = /^(.*\.conv_[0-9a-z]{26})(?:\/.*)?$/.exec(scope)?.[1]
-    if (copy === undefined) continue
+    const [workspaceId = ''] = scope.split('/')
+    if (!copyOf(workspaceId)) continue
     const used = yield* first(
       db
         .selectFrom('conversations')
         .select('id')
-        .where('workspace_id', '=', copy)
+        .where('workspace_id', '=', workspaceId)
         .where('is_expired', '=', 0)
         .limit(1),
     )

@@ -12,3 +12,8 @@ export const noConversation = {
   refused: 'conversation_not_found',
   why: 'There is no such conversation.',
 } as const satisfies Refusal
+
+export const leaseLost = {
+  refused: 'lease_lost',
+  why: 'Another worker holds the run.',
+} as const satisfies Refusal

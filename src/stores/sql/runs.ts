@@ -3,7 +3,7 @@ import type { RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
 import { lockConversations } from './lock.ts'
-import { noConversation, type Refusable } from './refusal.ts'
+import { leaseLost, noConversation, type Refusable } from './refusal.ts'
 import { all, first, insertAll, type Script } from './script.ts'
 
 export function* openRun(dialect: Dialect, command: OpenRunCommand): Script<Refusable<RunHold>> {
@@ -41,7 +41,7 @@ export function* takeRun(
   if (!run) return { refused: 'run_not_found', why: 'There is no such run.' }
   if (run.ended) return { refused: 'run_ended', why: 'The run has ended.' }
   if (command.from !== null && run.epoch !== command.from) {
-    return { refused: 'lease_lost', why: 'Another worker holds the run.' }
+    return leaseLost
   }
   const epoch = run.epoch + 1
   yield* all(db.updateTable('runs').set({ epoch }).where('id', '=', command.runId))

@@ -4,7 +4,7 @@ import { COPY } from './connect.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
-/** What commands about files are given. */
+/** What commands are given. */
 
 export const SHORT_ID = 10
 
@@ -34,4 +34,18 @@ export function projectPath(flags: Record<string, unknown>, given: string): stri
 
 export function collect(value: string, before: string[] = []): string[] {
   return [...before, value]
+}
+
+export function wholeNumber(
+  text: string,
+  _before?: unknown,
+  why = 'It must be a whole number from 1 on.',
+): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1) throw new InvalidArgumentError(why)
+  return number
+}
+
+export function eventNumber(text: string): number {
+  return wholeNumber(text, null, 'An event is a whole number from 1 on, as `waymark log` shows them.')
 }
