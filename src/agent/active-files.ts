@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type ActiveFile, CHANGED, type Chain, type SkippedFile } from '../core/context.ts'
+import type { ActiveFile, Chain, SkippedFile } from '../core/context.ts'
 import type { MessageExtras } from '../core/queue.ts'
 import { estimateTokens } from './tokens.ts'
 import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
@@ -81,8 +81,8 @@ async function addChanged(
 ): Promise<void> {
   const sha256 = await hashOf(files, path)
   if (sha256 === sent) return
-  const text = sha256 === null ? null : CHANGED
-  found.files.push({ path, text, sha256, bytes: 0, why: SENT, tokens: 5 })
+  const state = sha256 === null ? 'gone' : 'changed'
+  found.files.push({ path, state, text: '', sha256, bytes: 0, why: SENT, tokens: 5 })
 }
 
 /** SHA-256 of a file's bytes; null when it is not there, or not for us. */
@@ -114,7 +114,7 @@ async function add(
   const bytes = content === null ? await bytesOf(files, path) : Buffer.from(content)
   if (bytes === null || bytes instanceof Error) {
     const isGone = bytes === null
-    if (isGone) found.files.push({ path, text: null, sha256: null, bytes: 0, why, tokens: 0 })
+    if (isGone) found.files.push({ path, state: 'gone', text: '', sha256: null, bytes: 0, why, tokens: 0 })
     else found.skipped.push({ path, bytes: 0, reason: bytes.message })
     return
   }
@@ -131,7 +131,8 @@ async function add(
   const text = asText(bytes)
   if (text === null) return void found.skipped.push({ path, bytes: bytes.length, reason: 'not text' })
   const sha256 = createHash('sha256').update(bytes).digest('hex')
-  found.files.push({ path, text, sha256, bytes: bytes.length, why, tokens: estimateTokens(text) })
+  const size = { bytes: bytes.length, tokens: estimateTokens(text) }
+  found.files.push({ path, state: 'whole', text, sha256, why, ...size })
 }
 
 /** Null when it is not there; an error that says why it can't be had. */

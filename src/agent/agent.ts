@@ -202,7 +202,7 @@ export function createAgent(deps: AgentDependencies): Agent {
     const wish = memoryWish(memory)
     if (!wish) return null
     const { files, chunks } = state.surroundings ?? nothingAround
-    const around = [...files.map((file) => file.text ?? ''), ...chunks.map((chunk) => chunk.text)]
+    const around = [...files.map((file) => file.text), ...chunks.map((chunk) => chunk.text)]
     const fixed = [setting.instructions ?? INSTRUCTIONS, JSON.stringify(tools.definitions), ...around]
     const fitted = await fitMemory(
       {

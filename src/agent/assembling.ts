@@ -1,7 +1,7 @@
 import type { Turn } from '../core/agent.ts'
 import type { RunPast } from '../core/agent-states.ts'
 import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
-import { CHANGED, type Entry, type FoundChunk, textIn } from '../core/context.ts'
+import { type Entry, type FoundChunk, textIn } from '../core/context.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
 import type { Attachment } from '../core/queue.ts'
 import type { RagScope } from '../core/retrieval.ts'
@@ -53,8 +53,7 @@ export function createAssembler({ ledger, retrieval, attachments, activeFiles, l
     const chain = isWhole ? null : (state.chain ?? null)
     const given = turn.message.extras.activeFiles ?? []
     const found = await findActiveFiles(await activeFiles(turn.workspaceId), given, chain)
-    const isWholeText = (text: string | null) => text !== null && text !== CHANGED
-    const active = new Set(found.files.flatMap((file) => (isWholeText(file.text) ? file.path : [])))
+    const active = new Set(found.files.flatMap((file) => (file.state === 'whole' ? file.path : [])))
     const chunks = await findChunks(turn)
     // What goes whole need not go in pieces.
     const surroundings = { ...found, chunks: chunks.filter((chunk) => !active.has(chunk.path)) }

@@ -19,8 +19,9 @@ export interface Entry {
 /** A file whose whole text goes to the model (C3). */
 export interface ActiveFile {
   path: string
-  /** Null when it has been deleted. */
-  text: string | null
+  /** Sent whole; or, of one that nobody works on now, only that it says something else, or is gone. */
+  state: 'whole' | 'changed' | 'gone'
+  text: string
   sha256: string | null
   bytes: number
   why: string
@@ -211,25 +212,25 @@ function filePart(file: ActiveFile, before: Pick<Chain, 'files'>): AroundPart {
     return { item: null, part: { origin, tokens, sent: false, why: 'unchanged since it was sent' } }
   }
   // Of a file that the model was never shown, it need not be told that it has gone.
-  if (file.text === null && !isKnown && file.why !== 'deleted') {
+  if (file.state === 'gone' && !isKnown && file.why !== 'deleted') {
     return { item: null, part: { origin, tokens, sent: false, why: 'it is not there' } }
   }
   const why = isKnown
-    ? file.text === null
+    ? file.state === 'gone'
       ? 'deleted since it was sent'
       : 'changed since it was sent'
     : file.why
   return { item: fileItem(file), part: { origin, tokens, sent: true, why } }
 }
 
-/** In the place of a text: the file says something else than what the model has seen, and nobody works on it now. */
-export const CHANGED = '\u0000changed'
-
-export function fileItem({ path, text }: Pick<ActiveFile, 'path' | 'text'>): ModelItem {
-  if (text === CHANGED) return { role: 'user', content: `<changed_file path=${JSON.stringify(path)}/>` }
-  return text === null
-    ? { role: 'user', content: `<deleted_file path=${JSON.stringify(path)}/>` }
-    : { role: 'user', content: `<active_file path=${JSON.stringify(path)}>\n${text}\n</active_file>` }
+export function fileItem({ path, state, text }: Pick<ActiveFile, 'path' | 'state' | 'text'>): ModelItem {
+  const name = `path=${JSON.stringify(path)}`
+  const contents = {
+    whole: `<active_file ${name}>\n${text}\n</active_file>`,
+    changed: `<changed_file ${name}/>`,
+    gone: `<deleted_file ${name}/>`,
+  }
+  return { role: 'user', content: contents[state] }
 }
 
 function chunkPart(chunk: FoundChunk, before: Pick<Chain, 'chunks'>): AroundPart {

@@ -3,6 +3,7 @@ import type { FamilyMember } from '../../core/ledger.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
+import { titledLines } from './read-conversations.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, type Script } from './script.ts'
 
@@ -41,17 +42,7 @@ export function* family(
           union
           select c.parent_conversation_id from needed join conversations c on c.id = needed.id
             where c.parent_conversation_id is not null
-        ), line(conversation_id, segment, upto) as (
-          select c.id, c.head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint)
-            from needed join conversations c on c.id = needed.id where c.deleted_at is null
-          union all
-          select line.conversation_id, s.parent, s.cut from line join segments s on s.no = line.segment
-            where s.parent is not null
-        ), titled as (
-          select line.conversation_id, x.title,
-            row_number() over (partition by line.conversation_id order by x.seq desc) as nth
-          from line join titles x on x.segment = line.segment and x.seq <= line.upto
-        )
+        ), ${titledLines(sql`conversations where deleted_at is null and id in (select id from needed)`)}
         select c.id, titled.title, c.parent_conversation_id, c.parent_event_number, c.workspace_id, c.deleted_at,
           c.created_at, c.updated_at, (select max(seq) from events e where e.segment = c.head_segment) as seq
         from needed join conversations c on c.id = needed.id

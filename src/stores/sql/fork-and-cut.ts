@@ -10,7 +10,7 @@ import type { Dialect } from './dialect.ts'
 import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { keptTitle, keptWork } from './kept.ts'
 import { findHead, type HeadOfLine, lineOf } from './line.ts'
-import { type FoundMessage, messageOn, noMessage, placeOf } from './place.ts'
+import { type FoundMessage, messageColumns, messageOn, noMessage, placeOf } from './place.ts'
 import { abandonAll } from './queue.ts'
 import { readConversation } from './read-conversations.ts'
 import { isRebuilding, rebuilding } from './rebuilding.ts'
@@ -306,7 +306,7 @@ function* firstQuestion(
     const found = yield* first(
       db
         .selectFrom('messages')
-        .select(['segment', 'seq', 'role', 'run_id', 'message_id', 'checkpoint_id'])
+        .select(messageColumns)
         .where('segment', '=', part.segment)
         .where('seq', '>=', part.from)
         .where('seq', '<=', part.to)

@@ -37,6 +37,8 @@ export type FoundMessage = Pick<
   'segment' | 'seq' | 'role' | 'run_id' | 'message_id' | 'checkpoint_id'
 >
 
+export const messageColumns = ['segment', 'seq', 'role', 'run_id', 'message_id', 'checkpoint_id'] as const
+
 export const noMessage = {
   refused: 'message_not_found',
   why: 'The conversation has no such message.',
@@ -77,7 +79,7 @@ export function* messageOn(
   const rows = yield* all(
     db
       .selectFrom('messages')
-      .select(['segment', 'seq', 'role', 'run_id', 'message_id', 'checkpoint_id'])
+      .select(messageColumns)
       .where('message_id', '=', messageId)
       .orderBy('seq', 'desc'),
   )
@@ -130,7 +132,7 @@ function* lastQuestion(
     const found = yield* first(
       db
         .selectFrom('messages')
-        .select(['segment', 'seq', 'role', 'run_id', 'message_id', 'checkpoint_id'])
+        .select(messageColumns)
         .where('segment', '=', part.segment)
         .where('seq', '<=', part.to)
         .where('role', '=', 'user')

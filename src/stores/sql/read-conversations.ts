@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { ConversationsQuery } from '../../core/ledger.ts'
 import { searchable } from '../../core/projection.ts'
 import type { Conversation, Settings } from '../../protocol/api.ts'
@@ -31,21 +31,25 @@ export function* listConversations(
 function matching(tenant: string, search: string) {
   const pattern = `%${searchable(search).replace(/[\\%_]/g, '\\$&')}%`
   return sql`
-    with recursive line(conversation_id, segment, upto) as (
-      select id, head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from conversations
-        where tenant_id = ${tenant} and deleted_at is null
-      union all
-      select line.conversation_id, s.parent, s.cut from line join segments s on s.no = line.segment
-        where s.parent is not null
-    ), titled as (
-      select line.conversation_id, x.search_text,
-        row_number() over (partition by line.conversation_id order by x.seq desc) as nth
-      from line join titles x on x.segment = line.segment and x.seq <= line.upto
-    )
+    with recursive ${titledLines(sql`conversations where tenant_id = ${tenant} and deleted_at is null`)}
     select conversation_id from titled where nth = 1 and search_text like ${pattern} escape '\\'
     union
     select line.conversation_id from line join messages m on m.segment = line.segment and m.seq <= line.upto
       where m.search_text like ${pattern} escape '\\'`
+}
+
+/** The lines of the conversations that `heads` selects (id, head segment), each with its last title: `line` and `titled`. */
+export function titledLines(heads: RawBuilder<unknown>) {
+  return sql`line(conversation_id, segment, upto) as (
+      select id, head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from ${heads}
+      union all
+      select line.conversation_id, s.parent, s.cut from line join segments s on s.no = line.segment
+        where s.parent is not null
+    ), titled as (
+      select line.conversation_id, x.title, x.search_text,
+        row_number() over (partition by line.conversation_id order by x.seq desc) as nth
+      from line join titles x on x.segment = line.segment and x.seq <= line.upto
+    )`
 }
 
 interface DescribedRow {
@@ -76,16 +80,7 @@ function* describe(
       from conversations c
       where c.tenant_id = ${tenant} and c.deleted_at is null and ${where}
       order by c.updated_at desc, c.id desc limit ${limit}
-    ), line(conversation_id, segment, upto) as (
-      select id, head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from page
-      union all
-      select line.conversation_id, s.parent, s.cut from line join segments s on s.no = line.segment
-        where s.parent is not null
-    ), titled as (
-      select line.conversation_id, x.title,
-        row_number() over (partition by line.conversation_id order by x.seq desc) as nth
-      from line join titles x on x.segment = line.segment and x.seq <= line.upto
-    )
+    ), ${titledLines(sql`page`)}
     select page.*, titled.title,
       coalesce(
         (select x.next_session from session_closings x where x.conversation_id = page.id
