@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { ToolResults } from './agent/tools/conversation.ts'
 import type { Config } from './config.ts'
 import type { AgentStates } from './core/agent-states.ts'
@@ -28,6 +29,7 @@ import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
 import { type Scope, scopes } from './protocol/api.ts'
 import { newId } from './protocol/ids.ts'
+import { VERSION } from './protocol/version.ts'
 import { createAgentStates } from './stores/agent-states.ts'
 import { createAttachments } from './stores/attachments.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
@@ -123,7 +125,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const { ledger, tokens, queue } = store
     const { host, port, workspaceId } = config
     const loginCode = newSecret()
-    const { serveHttp } = await loading
+    const { serveHttp, readWebFiles } = await loading
     const signIn = { loginCodes: new Set([loginCode]), localToken: token }
     const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
     const parts = { ledger, queue, tokens, log, workspaceId, sessions: copy.sessions }
@@ -133,7 +135,22 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const { collection, responses, attachments } = store
     const { preview } = working
     const lines = { deletions, forks, collector, collection, responses, attachments, preview }
-    http = await serveHttp({ ...parts, ...lines, isOnlyServer, clock: systemClock, ...signIn, ...address })
+    const about = {
+      version: VERSION,
+      workspace_id: workspaceId,
+      project: basename(config.project),
+      model: { name: working.model.name, is_demo: working.model.isDemo },
+    }
+    const page = { about, web: readWebFiles(webFolder()) }
+    http = await serveHttp({
+      ...page,
+      ...parts,
+      ...lines,
+      isOnlyServer,
+      clock: systemClock,
+      ...signIn,
+      ...address,
+    })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`
     const withdraw = await announceServer(config.dataDir, url)
@@ -155,6 +172,12 @@ export async function startServer(given: Config): Promise<RunningServer> {
     await close()
     throw error
   }
+}
+
+/** Where the build puts the page, seen from the sources and from what is built of them. */
+function webFolder(): string {
+  const isBuilt = import.meta.url.endsWith('.js')
+  return fileURLToPath(new URL(isBuilt ? './web/' : '../dist/web/', import.meta.url))
 }
 
 export interface Store {

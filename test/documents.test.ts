@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { generatedDocs } from '../scripts/docs.ts'
 import { errorCodes } from '../src/protocol/errors.ts'
-import { frameKinds } from '../src/protocol/frames.ts'
+import { frameKinds } from '../src/protocol/frame-kinds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

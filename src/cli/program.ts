@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { VERSION } from '../protocol/version.ts'
 import { approveCommand } from './approve.ts'
 import { auditCommand } from './audit.ts'
 import { chatCommand } from './chat.ts'
@@ -27,7 +28,7 @@ import { verifyCommand } from './verify.ts'
 export function createProgram(): Command {
   const program = new Command('waymark')
     .description('A session server for AI coding agents: one append-only ledger, replayed to the byte.')
-    .version('0.1.0')
+    .version(VERSION)
     .showHelpAfterError('Try --help.')
     .addHelpText(
       'after',

@@ -5,12 +5,14 @@ import { printReport, undoHint } from './restore.ts'
 
 interface ResetFlags extends Record<string, unknown> {
   json?: boolean
+  dryRun?: boolean
 }
 
 export function resetCommand(): Command {
   return commandWith('reset', ['project', 'dataDir', 'url'])
     .description('Return the files to what was approved last; what is discarded is kept as a checkpoint')
     .argument('[conversation]', 'its id; default: the one that changed last')
+    .option('--dry-run', 'only say what it would do')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -18,16 +20,17 @@ export function resetCommand(): Command {
 Ends with 1 if a file had to be skipped.
 
 Examples:
-  waymark diff --stat                 look first
+  waymark reset --dry-run             look first
   waymark reset`,
     )
     .action(async (conversation: string | undefined, flags: ResetFlags) => {
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
-      const done = await client.reset(id)
+      const done = await client.reset(id, flags.dryRun ? { dry_run: true } : {})
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
       printReport(done, null)
+      if (done.pre_reset_checkpoint === null) return
       console.log(`${id} is now in ${done.new_session}.`)
       console.log(undoHint(done.pre_reset_checkpoint, id, flags))
     })

@@ -1,4 +1,5 @@
 import type {
+  About,
   AcceptedMessage,
   AnswerApproval,
   Approve,
@@ -19,12 +20,15 @@ import type {
   EventsPage,
   Family,
   FileEditList,
+  FileList,
+  FileView,
   Fork,
   Forked,
   MemoryView,
   MessageList,
   PatchConversation,
   QueueView,
+  Reset,
   ResetDone,
   ResponseDetails,
   ResponseList,
@@ -83,7 +87,10 @@ export interface Client {
   collect(body?: Collect): Promise<CollectionReport>
   /** Who deleted what; for admins. */
   audit(query?: Paging): Promise<AuditList>
-  events(id: string, query?: Paging): Promise<EventsPage>
+  /** A page of the ledger: behind a cursor, or the one that ends just before an event. */
+  events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
+  /** What this server is, and what the token may do here. */
+  about(): Promise<About>
   messages(id: string, query?: Paging): Promise<MessageList>
   /** Puts a message into the queue. Sent again with the same key, it is accepted once. */
   sendMessage(
@@ -102,11 +109,17 @@ export interface Client {
   /** The work session: what has changed since the last approval. */
   session(id: string): Promise<SessionView>
   approve(id: string, body?: Approve, options?: { idempotencyKey?: string }): Promise<Approved>
-  reset(id: string, options?: { idempotencyKey?: string }): Promise<ResetDone>
+  reset(id: string, body?: Reset, options?: { idempotencyKey?: string }): Promise<ResetDone>
   restore(id: string, body: Restore, options?: { idempotencyKey?: string }): Promise<Restored>
   checkpoints(id: string, query?: Paging): Promise<CheckpointList>
   checkpoint(id: string, checkpointId: string): Promise<CheckpointDetails>
   edits(id: string, query?: Paging & { path?: string }): Promise<FileEditList>
+  /** The files as they were at an event, or are now. */
+  files(
+    id: string,
+    query?: { at?: number | undefined; q?: string | undefined; limit?: number },
+  ): Promise<FileList>
+  file(id: string, query: { path: string; at?: number | undefined }): Promise<FileView>
   /** Without `from`: since the last approval; without `to`: up to what is there now. */
   diff(
     id: string,
@@ -156,6 +169,7 @@ export function createClient(options: ClientOptions): Client {
     undoMemory: (id) => json(`${one(id)}/memory/undo`, { method: 'POST' }),
     collect: (body = {}) => json('/gc', { method: 'POST', body }),
     audit: (query = {}) => json('/audit', { query: { ...query } }),
+    about: () => json('/about'),
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),
     messages: (id, query = {}) => json(`${one(id)}/messages`, { query: { ...query } }),
     sendMessage: (id, message, { idempotencyKey } = {}) =>
@@ -175,13 +189,15 @@ export function createClient(options: ClientOptions): Client {
     session: (id) => json(`${one(id)}/session`),
     approve: (id, body = {}, { idempotencyKey } = {}) =>
       json(`${one(id)}/approve`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
-    reset: (id, { idempotencyKey } = {}) =>
-      json(`${one(id)}/reset`, { method: 'POST', headers: keyHeader(idempotencyKey) }),
+    reset: (id, body = {}, { idempotencyKey } = {}) =>
+      json(`${one(id)}/reset`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
     restore: (id, body, { idempotencyKey } = {}) =>
       json(`${one(id)}/restore`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
     checkpoints: (id, query = {}) => json(`${one(id)}/checkpoints`, { query: { ...query } }),
     checkpoint: (id, checkpointId) => json(`${one(id)}/checkpoints/${encodeURIComponent(checkpointId)}`),
     edits: (id, query = {}) => json(`${one(id)}/edits`, { query: { ...query } }),
+    files: (id, query = {}) => json(`${one(id)}/files`, { query: { ...query } }),
+    file: (id, query) => json(`${one(id)}/files/text`, { query: { ...query } }),
     diff: (id, query = {}) => json(`${one(id)}/diff`, { query: { ...query } }),
     stream: (id, streamOptions) => streamLedger(client, encodeURIComponent(id), streamOptions),
     transcript: (id, streamOptions) => followTranscript(client, encodeURIComponent(id), streamOptions),

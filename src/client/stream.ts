@@ -1,4 +1,4 @@
-import { cutNoticeSchema, type Problem, type QueueView } from '../protocol/api.ts'
+import type { CutNotice, Problem, QueueView } from '../protocol/api.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import { readEventStream } from './event-stream.ts'
 import { type ClientOptions, RequestError, request } from './request.ts'
@@ -76,7 +76,7 @@ function problemOf(data: string): RequestError {
 
 function asItem(event: { id?: string | undefined; event?: string | undefined; data: string }): StreamItem[] {
   if (event.event === 'cut') {
-    const { cut_after } = cutNoticeSchema.parse(JSON.parse(event.data))
+    const { cut_after } = JSON.parse(event.data) as CutNotice
     return [{ type: 'cut', after: cut_after, cursor: event.id ?? null }]
   }
   // Other named events are notices, not history; those this version does not know are passed over (L10).

@@ -175,6 +175,8 @@ export interface PageQuery {
   conversationId: ConversationId
   cursor: Cursor | null
   limit: number
+  /** Instead of reading on from a cursor: the page that ends just before this event. */
+  before?: number
 }
 
 export interface Page {

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import type { FrameKind } from '../protocol/frames.ts'
+import type { FrameKind } from '../protocol/frame-kinds.ts'
 
 /**
  * Projections are read models that can be rebuilt from the ledger. Each row stands at the event it comes from, so rows

@@ -4,6 +4,8 @@ import type {
   CheckpointList,
   DiffView,
   FileEditList,
+  FileList,
+  FileView,
   ResetDone,
   Restored,
   SessionView,
@@ -185,6 +187,8 @@ export interface WorkStore {
   rows(tenant: string, id: ConversationId): Promise<WorkRows>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
+  /** What the files were like at an event of the line. */
+  filesAt(tenant: string, id: ConversationId, at: number): Promise<FilesThen>
   /** The conversation's checkpoint with this id, or beginning of an id, of abandoned sessions and inherited ones too. */
   findCheckpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<string>
   /** Conversations of this workspace that have checkpoints, deleted ones not. */
@@ -233,12 +237,15 @@ export interface WorkSessions {
 
   session(tenant: string, id: ConversationId): Promise<SessionView>
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
-  reset(command: WorkCommand): Promise<ResetDone>
+  reset(command: WorkCommand & { dryRun: boolean }): Promise<ResetDone>
   restore(command: RestoreCommand): Promise<Restored>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
   edits(query: WorkQuery): Promise<FileEditList>
   diff(query: DiffQuery): Promise<DiffView>
+  /** The files as they were at an event, or as they are now, and what has changed since. */
+  files(query: FilesQuery): Promise<FileList>
+  file(query: FileQuery): Promise<FileView>
   /** How the files of two conversations differ, by their last checkpoints; null where one has none, or none is here. */
   compare(query: CompareQuery): Promise<DiffView | null>
 
@@ -292,6 +299,34 @@ export interface RestoreCommand extends WorkCommand {
   checkpointId: string
   paths: string[] | null
   dryRun: boolean
+}
+
+/** A checkpoint's files, and what tools had done to them by then. Without a checkpoint: the files as they are now. */
+export interface FilesThen {
+  checkpointId: string | null
+  edits: FileEditThen[]
+}
+
+export interface FileEditThen {
+  path: string
+  change: string
+  diff: string | null
+}
+
+export interface FilesQuery {
+  tenant: string
+  conversationId: ConversationId
+  /** Null: as they are now. */
+  at: number | null
+  search: string
+  limit: number
+}
+
+export interface FileQuery {
+  tenant: string
+  conversationId: ConversationId
+  at: number | null
+  path: string
 }
 
 export interface DiffQuery {

@@ -14,7 +14,7 @@ import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
 import { addRunRoutes } from './routes/runs.ts'
-import { addServiceRoutes } from './routes/service.ts'
+import { addAboutRoute, addServiceRoutes } from './routes/service.ts'
 import { addUpkeepRoutes } from './routes/upkeep.ts'
 import { addWorkRoutes } from './routes/work.ts'
 
@@ -39,6 +39,13 @@ export function createApp(deps: AppDependencies): App {
     secureHeaders({
       contentSecurityPolicy: {
         defaultSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'"],
+        connectSrc: ["'self'"],
+        // What a model draws, and never what it points to: an image's address can carry secrets away.
+        imgSrc: ["'self'", 'data:'],
+        requireTrustedTypesFor: ["'script'"],
+        trustedTypes: ["'none'"],
         frameAncestors: ["'none'"],
         baseUri: ["'none'"],
         formAction: ["'self'"],
@@ -77,7 +84,9 @@ function createApi(deps: AppDependencies): App {
     await next()
   })
   addServiceRoutes(api, deps)
-  for (const path of ['/conversations/*', '/gc', '/audit']) api.use(path, authenticate(deps), readJsonBody)
+  for (const path of ['/about', '/conversations/*', '/gc', '/audit'])
+    api.use(path, authenticate(deps), readJsonBody)
+  addAboutRoute(api, deps)
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)
   addRunRoutes(api, deps)

@@ -223,7 +223,7 @@ describe('deletions over HTTP', () => {
     await server.client.deleteMessage(id, first?.message_id ?? '')
     await server.client.collect({ now: true })
     await server.copy.dropUnreachable(0)
-    const { restored } = await server.client.restore(id, { checkpoint_id: pre_reset_checkpoint })
+    const { restored } = await server.client.restore(id, { checkpoint_id: pre_reset_checkpoint ?? '' })
     expect(restored).toContain('valuable.txt')
   })
 

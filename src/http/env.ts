@@ -10,7 +10,9 @@ import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
+import type { About } from '../protocol/api.ts'
 import type { HttpMetrics } from './metrics.ts'
+import type { WebFiles } from './web-files.ts'
 
 export interface AppEnv {
   Variables: { caller: Token }
@@ -41,6 +43,9 @@ export interface AppDependencies {
   workspaceId: string
   /** Nobody else works on this store: what we do not do is not done. */
   isOnlyServer: boolean
+  about: Omit<About, 'scopes'>
+  /** The page; null when it has not been built. */
+  web: WebFiles | null
   /** Host names we answer for besides the loopback ones. */
   allowedHosts: readonly string[]
   /** Codes that each open one browser session; a code is forgotten when it is used. */

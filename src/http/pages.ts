@@ -3,19 +3,42 @@ import { html } from 'hono/html'
 import { findCaller, openBrowserSession } from './auth.ts'
 import { readAtMost } from './body.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
+import { addWebFiles } from './web-files.ts'
 
 const MAX_FORM_BYTES = 4096
 
 /** What a browser sees: the start page, and how it signs in. */
 export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
-  app.get('/', (c) =>
-    c.html(
-      page(
-        'Waymark is running',
-        html`<p>The API is described at <a href="/openapi.json">/openapi.json</a>.</p>`,
+  const { web } = deps
+  const page = pageWith(web?.styleSheet ?? null)
+
+  function goOn(c: Context) {
+    // Not a redirect: after one, browsers hold a SameSite=Strict cookie back if another site had the link.
+    c.header('Refresh', '0; url=/')
+    return c.html(page('Signed in', html`<p><a href="/">Go on</a></p>`))
+  }
+
+  function askForToken(c: Context, title: string, status: 200 | 401 = 200) {
+    const form = html`<p>Each link signs in one browser, once. The token of this server is in .waymark/token.</p>
+      <form method="post" action="/login">
+        <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
+        <button>Sign in</button>
+      </form>`
+    return c.html(page(title, form), status)
+  }
+
+  if (web) addWebFiles(app, web)
+  else {
+    app.get('/', (c) =>
+      c.html(
+        page(
+          'Waymark is running',
+          html`<p>The page has not been built: <code>npm run build</code>. The API is described at
+            <a href="/openapi.json">/openapi.json</a>.</p>`,
+        ),
       ),
-    ),
-  )
+    )
+  }
   app.get('/login', async (c) => {
     const code = c.req.query('code')
     // Link previews and scanners ask with HEAD; that must not use the link up.
@@ -36,31 +59,18 @@ export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
   })
 }
 
-function goOn(c: Context) {
-  // Not a redirect: after one, browsers hold a SameSite=Strict cookie back if another site had the link.
-  c.header('Refresh', '0; url=/')
-  return c.html(page('Signed in', html`<p><a href="/">Go on</a></p>`))
-}
-
-function askForToken(c: Context, title: string, status: 200 | 401 = 200) {
-  const form = html`<p>Each link signs in one browser, once. The token of this server is in .waymark/token.</p>
-    <form method="post" action="/login">
-      <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
-      <button>Sign in</button>
-    </form>`
-  return c.html(page(title, form), status)
-}
-
-function page(title: string, body: ReturnType<typeof html>) {
-  return html`<!doctype html>
+function pageWith(styleSheet: string | null) {
+  const style = styleSheet === null ? '' : html`<link rel="stylesheet" href="${styleSheet}" />`
+  return (title: string, body: ReturnType<typeof html>) => html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width" />
         <title>${title} · Waymark</title>
+        ${style}
       </head>
       <body>
-        <main>
+        <main class="sign-in">
           <h1>${title}</h1>
           ${body}
         </main>

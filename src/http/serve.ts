@@ -6,6 +6,8 @@ import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
 import { createMetrics } from './metrics.ts'
 
+export { readWebFiles } from './web-files.ts'
+
 /** How long a stopping server waits for answers that are under way. */
 const GRACE_MS = 2000
 

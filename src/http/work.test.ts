@@ -185,7 +185,7 @@ describe('work sessions', () => {
       ],
     })
     expect((await labels())[0]).toBe('Before reset')
-    await server.client.restore(id, { checkpoint_id: done.pre_reset_checkpoint })
+    await server.client.restore(id, { checkpoint_id: done.pre_reset_checkpoint ?? '' })
     expect(everythingIn(server.config.project)).toEqual(files)
   })
 

@@ -68,6 +68,9 @@ export const conversationSchema = z
     agent_context: z.string().nullable(),
     conversation_context: z.string().nullable(),
     memory: z.looseObject({ strategy: z.string() }).nullable(),
+    /** Whether the agent is at work, and how many messages wait. */
+    is_running: z.boolean(),
+    queued: z.int(),
     created_at: z.string(),
     updated_at: z.string(),
   })
@@ -85,10 +88,16 @@ export const conversationListSchema = z
   .meta({ id: 'ConversationList' })
 export type ConversationList = z.infer<typeof conversationListSchema>
 
-export const eventsQuery = z.object({
-  limit: limit(DEFAULT_EVENTS_LIMIT, MAX_EVENTS_LIMIT),
-  cursor: z.string().optional(),
-})
+export const eventsQuery = z
+  .object({
+    limit: limit(DEFAULT_EVENTS_LIMIT, MAX_EVENTS_LIMIT),
+    cursor: z.string().optional(),
+    /** The page that ends just before this event; one beyond the last stands for the end. */
+    before: z.coerce.number().int().min(2).optional(),
+  })
+  .refine((query) => query.cursor === undefined || query.before === undefined, {
+    message: 'give cursor or before, not both',
+  })
 
 export const eventsPageSchema = z
   .object({
@@ -108,7 +117,9 @@ export const streamQuery = z.object({
 })
 
 /** Sent as the SSE event `cut`: the reader's place is no longer on the line; drop what lies behind `cut_after`. */
-export const cutNoticeSchema = z.object({ cut_after: z.int().nonnegative() }).meta({ id: 'CutNotice' })
+export interface CutNotice {
+  cut_after: number
+}
 
 export const messagesQuery = z.object({
   limit: limit(50, MAX_LIST_LIMIT),
@@ -349,6 +360,19 @@ export const answerApprovalSchema = z
   .meta({ id: 'AnswerApproval' })
 export type AnswerApproval = z.infer<typeof answerApprovalSchema>
 
+export const aboutSchema = z
+  .object({
+    version: z.string(),
+    /** The workspace that new conversations are about. */
+    workspace_id: z.string(),
+    /** The folder's name. */
+    project: z.string(),
+    model: z.object({ name: z.string(), is_demo: z.boolean() }),
+    scopes: z.array(z.enum(scopes)),
+  })
+  .meta({ id: 'About' })
+export type About = z.infer<typeof aboutSchema>
+
 export const problemSchema = z
   .object({
     type: z.string(),
@@ -405,11 +429,14 @@ export const approvedSchema = z
   .meta({ id: 'Approved' })
 export type Approved = z.infer<typeof approvedSchema>
 
+export const resetSchema = z.strictObject({ dry_run: z.boolean().optional() }).meta({ id: 'Reset' })
+export type Reset = z.infer<typeof resetSchema>
 export const resetDoneSchema = z
   .object({
     reset_to: z.string(),
-    new_session: z.string(),
-    pre_reset_checkpoint: z.string(),
+    /** Null for a dry run. */
+    new_session: z.string().nullable(),
+    pre_reset_checkpoint: z.string().nullable(),
     restored: z.array(z.string()),
     deleted: z.array(z.string()),
     skipped: skippedSchema,
@@ -499,6 +526,46 @@ export const diffViewSchema = z
   })
   .meta({ id: 'DiffView' })
 export type DiffView = z.infer<typeof diffViewSchema>
+
+export const MAX_FILES_LIMIT = 2000
+const eventNumber = z.coerce.number().int().positive().optional()
+
+export const filesQuery = z.object({
+  /** As they were at this event; without it, as they are now. */
+  at: eventNumber,
+  /** A part of the path, or letters of it. */
+  q: text(500).default(''),
+  limit: limit(200, MAX_FILES_LIMIT),
+})
+export const fileListSchema = z
+  .object({
+    /** The checkpoint they are taken from; null for what is there now. */
+    checkpoint_id: z.string().nullable(),
+    total: z.int(),
+    items: z.array(z.string()),
+    /** What differs between then and now. */
+    changed: z.array(changedFileSchema),
+    /** Files that a tool had changed by then, and that are shown as they were before it. */
+    unsure: skippedSchema,
+  })
+  .meta({ id: 'FileList' })
+export type FileList = z.infer<typeof fileListSchema>
+
+export const fileQuery = z.object({ at: eventNumber, path: filePath })
+export const fileViewSchema = z
+  .object({
+    path: z.string(),
+    checkpoint_id: z.string().nullable(),
+    /** Null when it was not there, is no text, or more than 1 MiB. */
+    text: z.string().nullable(),
+    /** Null when it was not there. */
+    bytes: z.int().nullable(),
+    is_binary: z.boolean(),
+    /** From then to now; null when it is the same. */
+    change: changedFileSchema.extend({ diff: z.string().nullable() }).nullable(),
+  })
+  .meta({ id: 'FileView' })
+export type FileView = z.infer<typeof fileViewSchema>
 
 export const compareQuery = z.object({
   limit: limit(50, MAX_LIST_LIMIT),
@@ -621,7 +688,7 @@ export const memorySchema = z
   .meta({ id: 'Memory' })
 export type MemoryView = z.infer<typeof memorySchema>
 
-export const contextQuery = z.object({ at: z.coerce.number().int().positive().optional() })
+export const contextQuery = z.object({ at: eventNumber })
 
 export const contextSchema = z
   .object({

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { FRAME_SCHEMA } from './frame-kinds.ts'
+import { FRAME_SCHEMA, type FrameKind, frameKinds, isKnownKind } from './frame-kinds.ts'
 
 const count = z.int().nonnegative()
 const checkpointId = z.string().regex(/^[0-9a-f]{40,64}$/)
@@ -80,7 +80,7 @@ export const finalStatuses = ['completed', 'failed', 'incomplete', 'refused', 'c
 /** `none` undoes what was done before: the model sees everything again. */
 export const memoryStrategies = ['compact', 'summarize', 'trim', 'none'] as const
 
-/** Every kind of FRAMES, field by field. A kind's name lasts for ever. */
+/** Every kind of FRAMES, field by field. */
 export const kindShapes = {
   'conversation.created': { title: z.string().optional(), workspace_id: z.string().optional() },
   'conversation.forked': { parent_conversation_id: z.string(), from_event_number: z.int().positive() },
@@ -235,11 +235,9 @@ export const kindShapes = {
     }),
   },
   'agent.checkpoint': { checkpoint_id: z.string(), message_id: z.string() },
-} satisfies Record<string, z.ZodRawShape>
+} satisfies Record<FrameKind, z.ZodRawShape>
 
 type Shapes = typeof kindShapes
-export type FrameKind = keyof Shapes
-export const frameKinds = Object.keys(kindShapes) as FrameKind[]
 
 type Flat<T> = { [K in keyof T]: T[K] }
 type Assigned = z.infer<z.ZodObject<typeof assignedShape>>
@@ -273,14 +271,6 @@ export const frameSchemas = Object.fromEntries(
     }),
   ]),
 ) as unknown as { [K in FrameKind]: z.ZodType<Frame<K>> }
-
-export function isKnownKind(kind: string): kind is FrameKind {
-  return Object.hasOwn(kindShapes, kind)
-}
-
-export function isKnownFrame(frame: AnyFrame): frame is Frame {
-  return isKnownKind(frame.kind)
-}
 
 /** Checks a frame field by field; of an unknown kind only the envelope (L10). Fields it does not know survive. */
 export function parseFrame(value: unknown): AnyFrame {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { formatCursor, parseCursor } from './cursor.ts'
-import { isTerminalKind } from './frame-kinds.ts'
-import { frameKinds, parseFrame } from './frames.ts'
+import { frameKinds, isTerminalKind } from './frame-kinds.ts'
+import { parseFrame } from './frames.ts'
 import { isId, makeId, newId } from './ids.ts'
 
 const envelope = {

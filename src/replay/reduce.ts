@@ -1,4 +1,5 @@
-import { type AnyFrame, type Frame, isKnownFrame } from '../protocol/frames.ts'
+import { isKnownFrame } from '../protocol/frame-kinds.ts'
+import type { AnyFrame, Frame } from '../protocol/frames.ts'
 import { cutTranscript } from './cut.ts'
 import { addMarkToRun, applyToRun, editOf, endRun, newRun, type OwnRun } from './run.ts'
 import type { Entry, Mark, Transcript } from './transcript.ts'
@@ -74,6 +75,7 @@ class TranscriptDraft {
         checkpointId: frame.checkpoint_id ?? null,
         workSession: frame.work_session ?? null,
         activeFiles: frame.active_files ?? [],
+        attachments: frame.attachments ?? [],
         timestamp: frame.server_timestamp,
       })
       return

@@ -4,6 +4,8 @@ import type { Frame } from '../protocol/frames.ts'
 export interface Transcript {
   conversationId: string | null
   title: string | null
+  /** The event it begins at: 1 for all of it. A part of a line begins at a person's message. */
+  from: number
   /** The last event it contains. */
   head: number
   entries: readonly Entry[]
@@ -24,6 +26,7 @@ export interface MessageEntry extends Span {
   checkpointId: string | null
   workSession: string | null
   activeFiles: readonly string[]
+  attachments: readonly { name: string; bytes: number }[]
   timestamp: string
 }
 
@@ -153,6 +156,6 @@ export interface MarkItem {
   mark: Mark
 }
 
-export function emptyTranscript(): Transcript {
-  return { conversationId: null, title: null, head: 0, entries: [] }
+export function emptyTranscript(from = 1): Transcript {
+  return { conversationId: null, title: null, from, head: from - 1, entries: [] }
 }

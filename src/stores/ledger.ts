@@ -205,7 +205,10 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     },
     branches: (tenant, id) => read('branches', { tenant, id }),
     family: (tenant, id) => read('family', { tenant, id }),
-    checkpointAt: (tenant, id, at) => read('checkpointAt', { tenant, conversationId: id, at }),
+    async checkpointAt(tenant, id, at) {
+      const { after, checkpointId } = await read('checkpointAt', { tenant, conversationId: id, at })
+      return { after, checkpointId }
+    },
     async ping() {
       await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },

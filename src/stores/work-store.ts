@@ -56,11 +56,11 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
     },
     async edits(query) {
       const { items, next } = await read('listEdits', query)
-      const shown = items.map(({ diff, ...edit }) => ({
-        ...edit,
-        diff: diff === null ? null : gunzipSync(diff).toString(),
-      }))
-      return { items: shown, next_cursor: next }
+      return { items: items.map(unpacked), next_cursor: next }
+    },
+    async filesAt(tenant, id, at) {
+      const { checkpointId, edits } = await read('filesAt', { tenant, id, at })
+      return { checkpointId, edits: edits.map(unpacked) }
     },
     async findCheckpoint(tenant, id, checkpointId) {
       return (await read('findCheckpoint', { tenant, id, checkpointId })).checkpointId
@@ -99,4 +99,8 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
       await write('abandonChange', { workspaceId, change }, change.conversationId)
     },
   }
+}
+
+function unpacked<T extends { diff: Uint8Array | null }>(edit: T) {
+  return { ...edit, diff: edit.diff === null ? null : gunzipSync(edit.diff).toString() }
 }

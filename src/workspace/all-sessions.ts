@@ -128,6 +128,8 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     checkpoint: async (tenant, id, checkpointId) =>
       (await of(tenant, id)).checkpoint(tenant, id, checkpointId),
     diff: async (query) => (await of(query.tenant, query.conversationId)).diff(query),
+    files: async (query) => (await of(query.tenant, query.conversationId)).files(query),
+    file: async (query) => (await of(query.tenant, query.conversationId)).file(query),
     async compare({ tenant, from, to, isDetailed }) {
       const [one, other] = [await tipOf(tenant, from), await tipOf(tenant, to)]
       if (one === null || other === null || !(await asked(thread.has([one, other])))) return null

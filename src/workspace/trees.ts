@@ -12,7 +12,7 @@ export interface TreeEntry {
 
 export type TreeChange = { path: BytePath; from: TreeEntry | null; to: TreeEntry | null }
 
-const FOLDER_MODE = '40000'
+export const FOLDER_MODE = '40000'
 
 /** The folder's tree, stored; null when there is nothing in it. Only what has changed is made again. */
 export function storeTree(objects: ObjectStore, folder: Folder): string | null {
@@ -112,6 +112,40 @@ export async function entryIn(git: Git, tree: string, path: BytePath): Promise<T
   return at
 }
 
+/** The tree with these files as they are given here, or without them. */
+export async function treeWith(
+  git: Git,
+  objects: ObjectStore,
+  tree: string | null,
+  files: ReadonlyMap<BytePath, TreeEntry | null>,
+): Promise<string> {
+  const entries = new Map(await readTree(git, tree))
+  const inner = new Map<BytePath, Map<BytePath, TreeEntry | null>>()
+  for (const [path, entry] of files) {
+    const cut = path.indexOf('/')
+    const name = cut < 0 ? path : path.slice(0, cut)
+    if (cut >= 0) inner.set(name, (inner.get(name) ?? new Map()).set(path.slice(cut + 1), entry))
+    else if (entry) entries.set(name, entry)
+    else entries.delete(name)
+  }
+  for (const [name, below] of inner) {
+    const oid = await treeWith(git, objects, folderIn(entries.get(name) ?? null), below)
+    if (oid === EMPTY_TREE) entries.delete(name)
+    else entries.set(name, { mode: FOLDER_MODE, oid })
+  }
+  return putTree(objects, entries)
+}
+
+/** What git calls a folder with nothing in it. */
+const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
+
+function putTree(objects: ObjectStore, entries: ReadonlyMap<BytePath, TreeEntry>): string {
+  // Git sorts folders as if their names ended in a slash.
+  const key = ([name, { mode }]: [string, TreeEntry]) => (mode === FOLDER_MODE ? `${name}/` : name)
+  const sorted = [...entries].sort((a, b) => (key(a) < key(b) ? -1 : 1))
+  return objects.put('tree', treeBody(sorted.map(([name, entry]) => ({ name, ...entry }))))
+}
+
 /** The tree with these files added; those that it has, or whose place a file has taken, are left as they are. */
 export async function withFiles(
   git: Git,
@@ -135,7 +169,5 @@ export async function withFiles(
     const oid = await withFiles(git, objects, known?.oid ?? null, below)
     if (oid !== null) entries.set(name, { mode: FOLDER_MODE, oid })
   }
-  const key = ([name, { mode }]: [string, TreeEntry]) => (mode === FOLDER_MODE ? `${name}/` : name)
-  const sorted = [...entries].sort((a, b) => (key(a) < key(b) ? -1 : 1))
-  return objects.put('tree', treeBody(sorted.map(([name, entry]) => ({ name, ...entry }))))
+  return putTree(objects, entries)
 }

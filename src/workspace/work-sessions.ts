@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Ledger } from '../core/ledger.ts'
 import {
+  type FilesThen,
   labels,
   MAIN,
   nextSession,
@@ -124,6 +125,16 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     )
   }
 
+  /** Not every checkpoint is here for ever: one that has gone is said to be gone. */
+  async function filesThen(tenant: string, id: ConversationId, at: number | null): Promise<FilesThen> {
+    await begun(tenant, id)
+    if (at === null) return { checkpointId: null, edits: [] }
+    const then = await store.filesAt(tenant, id, at)
+    return then.checkpointId === null
+      ? then
+      : { ...then, checkpointId: await found(tenant, id, then.checkpointId) }
+  }
+
   async function wanted(command: RestoreCommand): Promise<{ target: string; paths: string[] | null }> {
     const { tenant, conversationId, checkpointId } = command
     const target = await found(tenant, conversationId, checkpointId)
@@ -207,7 +218,11 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     },
     async reset(command) {
       const { tenant, conversationId } = command
-      await begun(tenant, conversationId)
+      const before = await begun(tenant, conversationId)
+      if (command.dryRun) {
+        const report = await asked(workspace.preview({ target: before.main, paths: null }))
+        return { reset_to: before.main, new_session: null, pre_reset_checkpoint: null, ...report }
+      }
       return await changes.putBack('reset', command, async () => {
         const state = await begun(tenant, conversationId)
         const { session, tip, main } = state
@@ -231,6 +246,24 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         const { session, tip } = state
         return { target, paths, safety: { state, session, label: labels.beforeRestore, parents: [tip] } }
       })
+    },
+    async files({ tenant, conversationId, at, search, limit }) {
+      const then = await filesThen(tenant, conversationId, at)
+      const { total, paths, changed, unsure } = await asked(workspace.files(then, { search, limit }))
+      return { checkpoint_id: then.checkpointId, total, items: paths, changed, unsure }
+    },
+    async file({ tenant, conversationId, at, path }) {
+      const then = await filesThen(tenant, conversationId, at)
+      const only = cleanPath(path)
+      const { file, difference } = await asked(workspace.file(then, only))
+      return {
+        path: only,
+        checkpoint_id: then.checkpointId,
+        text: file?.text ?? null,
+        bytes: file?.bytes ?? null,
+        is_binary: file?.isBinary ?? false,
+        change: difference,
+      }
     },
     async checkpoint(tenant, id, checkpointId) {
       await stateOf(tenant, id)

@@ -27,6 +27,8 @@ const calls = [
   'unknownPaths',
   'differences',
   'diff',
+  'files',
+  'file',
   'leftOut',
   'countSince',
   'has',

@@ -1,14 +1,17 @@
 import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
+import type { FilesThen } from '../core/work-sessions.ts'
 import { createAside } from './aside.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
+import { filesIn, withEdits } from './files-then.ts'
 import { createGit, type Git } from './git.ts'
 import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { type Manifest, openManifest, type ToolWritten } from './manifest.ts'
+import { matchPaths } from './match-paths.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, prepareStore, readBranches } from './repository.ts'
@@ -16,7 +19,7 @@ import { foresee, type RestoreOutcome, restore } from './restore.ts'
 import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
-import { compareTrees, entryIn } from './trees.ts'
+import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
 
 /** One workspace's files: looked at, kept, compared and put back. One thing at a time, in the order of the calls. */
 export interface Workspace {
@@ -42,6 +45,10 @@ export interface Workspace {
   /** The files that differ; without `to`, from what is there now. */
   differences(from: string, to: string | null): Promise<FileDifference[]>
   diff(from: string, to: string | null, path: string | null): Promise<FileDiff[]>
+  /** The files as they were then, and how they differ from what is there now. */
+  files(then: FilesThen, wanted: { search: string; limit: number }): Promise<FoundFiles>
+  /** One of them; null when it was not there. */
+  file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** How many commits lie behind one and not behind the other. */
   countSince(base: string, tip: string): Promise<number>
@@ -95,6 +102,22 @@ export interface RestoreReport {
   skipped: { path: string; reason: string }[]
 }
 
+export interface FoundFiles {
+  /** How many there were. */
+  total: number
+  /** Those that were looked for, as many as were wanted. */
+  paths: string[]
+  changed: FileDifference[]
+  unsure: { path: string; reason: string }[]
+}
+
+export interface FoundFile {
+  bytes: number
+  /** Null when it is no text, or too much of it. */
+  text: string | null
+  isBinary: boolean
+}
+
 export interface WorkspaceCondition {
   files: number
   leftOut: number
@@ -130,6 +153,7 @@ export interface WorkspaceOptions {
 }
 
 const MANY_PACKS = 20
+const MAX_SHOWN_BYTES = 1024 * 1024
 
 /** What all working copies of a data folder share: one store of objects, and one thing at a time. */
 export interface SharedObjects {
@@ -246,6 +270,14 @@ export function openWorkspace(
     return checkpoint === null ? (await storeNow()).tree : (await then(checkpoint)).tree
   }
 
+  async function treeAt({ checkpointId, edits }: FilesThen) {
+    const tree = await treeOf(checkpointId)
+    if (edits.length === 0) return { tree, unsure: [] }
+    const edited = await withEdits(git, objects, tree, edits)
+    await objects.flush()
+    return edited
+  }
+
   /** Notes it until its frame is sure to be stored: nobody else knows of it yet. */
   async function storeCommit(commit: Commit): Promise<string> {
     const id = objects.put('commit', commitBody(commit))
@@ -333,6 +365,22 @@ export function openWorkspace(
       locked(async () => await listDifferences(git, store, await treeOf(from), await treeOf(to))),
     diff: (from, to, path) =>
       locked(async () => await diffFiles(git, store, await treeOf(from), await treeOf(to), path)),
+    files: (then, { search, limit }) =>
+      locked(async () => {
+        const { tree, unsure } = await treeAt(then)
+        const all = (await filesIn(git, tree)).map(shownPath)
+        const isNow = then.checkpointId === null && then.edits.length === 0
+        const changed = isNow ? [] : await listDifferences(git, store, tree, (await storeNow()).tree)
+        return { total: all.length, paths: matchPaths(all, search, limit), changed, unsure }
+      }),
+    file: (then, path) =>
+      locked(async () => {
+        const { tree } = await treeAt(then)
+        const entry = await entryIn(git, tree, fromShown(path))
+        const [difference] = await diffFiles(git, store, tree, (await storeNow()).tree, path)
+        const found = entry && entry.mode !== FOLDER_MODE ? await git.read(entry.oid) : null
+        return { file: found && shownFile(found.body), difference: difference ?? null }
+      }),
     leftOut: (checkpoint) =>
       inTurn(async () => {
         const { record } = await readCommit(git, checkpoint)
@@ -405,6 +453,12 @@ function withRecent(git: Git, objects: ObjectStore): Git {
 function ownFolder(root: string, dataDir: string): BytePath | null {
   const path = relative(root, dataDir)
   return path === '' || path === '..' || path.startsWith(`..${sep}`) ? null : toBytePath(path)
+}
+
+function shownFile(body: Buffer): FoundFile {
+  const isBinary = body.subarray(0, MAX_SHOWN_BYTES).includes(0)
+  const text = isBinary || body.length > MAX_SHOWN_BYTES ? null : body.toString()
+  return { bytes: body.length, text, isBinary }
 }
 
 function shownReport({ restored, deleted, skipped }: RestoreOutcome): RestoreReport {

@@ -1,7 +1,8 @@
 import { createParser } from 'eventsource-parser'
 import { expect } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
-import type { AnyFrame, Frame, FrameKind } from '../../src/protocol/frames.ts'
+import type { FrameKind } from '../../src/protocol/frame-kinds.ts'
+import type { AnyFrame, Frame } from '../../src/protocol/frames.ts'
 import { applyFrames } from '../../src/replay/reduce.ts'
 import {
   emptyTranscript,

@@ -61,12 +61,13 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
   const { ledger } = deps
 
   app.openapi(events, async (c) => {
-    const { limit, cursor } = c.req.valid('query')
+    const { limit, cursor, before } = c.req.valid('query')
     const page = await ledger.page({
       tenant: c.get('caller').tenant,
       conversationId: conversationId(c.req.valid('param').id),
       cursor: cursorOf(cursor),
       limit,
+      ...(before === undefined ? {} : { before }),
     })
     // The frames are spliced in as they are: parsing and writing them again could change their bytes (L4).
     return c.body(eventsPageText(page), 200, { 'Content-Type': 'application/json' }) as never

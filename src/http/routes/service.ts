@@ -1,4 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import { aboutSchema } from '../../protocol/api.ts'
 import { authenticate, requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { json, problems } from '../openapi.ts'
@@ -32,6 +33,18 @@ const metrics = (deps: AppDependencies) =>
       ...problems,
     },
   })
+
+const about = createRoute({
+  method: 'get',
+  path: '/about',
+  summary: 'What this server is, and what the token may do here',
+  responses: { 200: json(aboutSchema, 'The server'), ...problems },
+})
+
+/** Only below the base: it needs a token. */
+export function addAboutRoute(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  app.openapi(about, (c) => c.json({ ...deps.about, scopes: c.get('caller').scopes }, 200))
+}
 
 /** What operators and their tools ask for. Only the metrics need a token: they tell about all tenants. */
 export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {

@@ -9,8 +9,13 @@ import {
   diffViewSchema,
   editsQuery,
   fileEditListSchema,
+  fileListSchema,
+  fileQuery,
+  filesQuery,
+  fileViewSchema,
   pagedQuery,
   resetDoneSchema,
+  resetSchema,
   restoredSchema,
   restoreSchema,
   sessionViewSchema,
@@ -66,7 +71,11 @@ const reset = createRoute({
   path: '/conversations/{id}/reset',
   summary: 'Return the files to what was approved last; what is discarded is kept as a checkpoint',
   middleware: [requireScope('workspace:write')] as const,
-  request: { params: conversationParam, headers },
+  request: {
+    params: conversationParam,
+    headers,
+    body: { required: false, content: { 'application/json': { schema: resetSchema } } },
+  },
   responses: { 200: json(resetDoneSchema, 'What was done, and what was skipped'), ...changing },
 })
 
@@ -119,6 +128,24 @@ const diff = createRoute({
   responses: { 200: json(diffViewSchema, 'The files that differ'), ...reading },
 })
 
+const files = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/files',
+  summary: 'The files as they were at an event, or are now; and what has changed since',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: filesQuery },
+  responses: { 200: json(fileListSchema, 'The files'), ...reading },
+})
+
+const file = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/files/text',
+  summary: 'One file as it was at an event, or is now; and how it has changed since',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: conversationParam, query: fileQuery },
+  responses: { 200: json(fileViewSchema, 'The file'), ...reading },
+})
+
 export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDependencies): void {
   app.openapi(session, async (c) => {
     const id = conversationId(c.req.valid('param').id)
@@ -132,7 +159,9 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDepende
   })
 
   app.openapi(reset, async (c) => {
-    return c.json(await sessions.reset(await commandOf(c, c.req.valid('param').id)), 200)
+    const { dry_run } = c.req.valid('json') ?? {}
+    const command = await commandOf(c, c.req.valid('param').id)
+    return c.json(await sessions.reset({ ...command, dryRun: dry_run ?? false }), 200)
   })
 
   app.openapi(restore, async (c) => {
@@ -159,6 +188,24 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDepende
     const { limit, cursor, path } = c.req.valid('query')
     const query = queryOf(c, c.req.valid('param').id, limit, cursor)
     return c.json(await sessions.edits({ ...query, path: path ?? null }), 200)
+  })
+
+  app.openapi(files, async (c) => {
+    const { at, q, limit } = c.req.valid('query')
+    const query = {
+      tenant: c.get('caller').tenant,
+      conversationId: conversationId(c.req.valid('param').id),
+    }
+    return c.json(await sessions.files({ ...query, at: at ?? null, search: q, limit }), 200)
+  })
+
+  app.openapi(file, async (c) => {
+    const { at, path } = c.req.valid('query')
+    const query = {
+      tenant: c.get('caller').tenant,
+      conversationId: conversationId(c.req.valid('param').id),
+    }
+    return c.json(await sessions.file({ ...query, at: at ?? null, path }), 200)
   })
 
   app.openapi(diff, async (c) => {

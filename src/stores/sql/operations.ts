@@ -35,6 +35,7 @@ import {
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
 import { family } from './family.ts'
+import { filesAt } from './files-at.ts'
 import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
 import {
@@ -84,6 +85,7 @@ export const reads = {
   branches,
   family,
   checkpointAt,
+  filesAt,
   deletable,
   undeletable,
   unreachable,

@@ -35,17 +35,20 @@ export function* page(
   const found = yield* readingPlace(dialect, query)
   if ('refused' in found) return found
   const { line, after, cutAfter } = found
-  const parts = partsBetween(line, after + 1, after + query.limit)
-  const rows = parts.length === 0 ? [] : yield* readEvents(dialect, parts, query.maxBytes)
+  const rows =
+    query.before === undefined
+      ? yield* readEvents(dialect, partsBetween(line, after + 1, after + query.limit), query.maxBytes)
+      : yield* readEventsBack(dialect, line, query.before, query)
+  const firstSeq = rows[0]?.seq ?? after + 1
   const lastSeq = rows.at(-1)?.seq ?? after
   const last = cursorAt(line, lastSeq)
   return {
     conversationId: query.conversationId,
     cut: cutAfter === null ? null : cursorAt(line, cutAfter),
-    firstSeq: after + 1,
+    firstSeq,
     frames: rows.map((row) => row.frame),
     blobs: rows.flatMap((row, index) => (row.blob === null ? [] : { index, blob: row.blob })),
-    parts: partsBetween(line, after + 1, lastSeq),
+    parts: partsBetween(line, firstSeq, lastSeq),
     last,
     digest: rows.at(-1)?.digest ?? (yield* digestAt(dialect, line, lastSeq)),
     atEnd: lastSeq === headOf(line),
@@ -142,6 +145,32 @@ const eventsAlong = prepared<PageSize & { places: string }, EventRow>(({ db, ite
       join events e on e.segment = p.segment and e.seq >= p.lowest and e.seq <= p.highest
       where ${isWithin(value)} order by e.seq`.compile(db),
 }))
+
+/** The events just before this one, fewer when they would be more than `maxBytes`, but one at least. */
+function* readEventsBack(
+  dialect: Dialect,
+  line: readonly LinePart[],
+  before: number,
+  { limit, maxBytes }: { limit: number; maxBytes: number },
+): Script<EventRow[]> {
+  const end = Math.min(before - 1, headOf(line))
+  const parts = partsBetween(line, end - limit + 1, end)
+  const places = JSON.stringify(parts.map(({ segment, from, to }) => [segment, from, to]))
+  return yield* eventsBack(dialect, { places, endSegment: partOf(line, end).segment, end, maxBytes })
+}
+
+const eventsBack = prepared<{ places: string; endSegment: number; end: number; maxBytes: number }, EventRow>(
+  ({ db, items }, value) => ({
+    compile: () =>
+      sql<EventRow>`select e.seq, e.frame, e.blob, e.digest
+        from ${items(value('places'), ['segment', 'lowest', 'highest'])} as p
+        join events e on e.segment = p.segment and e.seq >= p.lowest and e.seq <= p.highest
+        where e.seq = ${value('end')} or e.bytes_before >= (
+          select bytes_before + bytes from events where segment = ${value('endSegment')} and seq = ${value('end')}
+        ) - cast(${value('maxBytes')} as bigint)
+        order by e.seq`.compile(db),
+  }),
+)
 
 function cursorAt(line: readonly LinePart[], seq: number): Cursor {
   return { segmentId: partOf(line, seq).segmentId, seq }

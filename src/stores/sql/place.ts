@@ -100,14 +100,19 @@ function* endBefore(dialect: Dialect, line: readonly LinePart[], message: FoundM
   return isOnLine ? question.seq : message.seq - 1
 }
 
+export interface FoundCheckpoint {
+  after: number
+  checkpointId: string | null
+  line: LinePart[]
+  /** In the middle of a run: its message. */
+  since: number | null
+}
+
 /**
  * The checkpoint that holds the files as they were at a place. Each is taken before something happens, so it is the next
  * one on the line; in the middle of a run it is the one from before its message. Null: nothing has happened since.
  */
-export function* checkpointAt(
-  dialect: Dialect,
-  asked: Asked,
-): Script<Refusable<{ after: number; checkpointId: string | null }>> {
+export function* checkpointAt(dialect: Dialect, asked: Asked): Script<Refusable<FoundCheckpoint>> {
   if (yield* isRebuilding(dialect)) return rebuilding
   const place = yield* placeOf(dialect, asked, 'read')
   if ('refused' in place) return place
@@ -115,12 +120,12 @@ export function* checkpointAt(
   const question = yield* lastQuestion(dialect, line, after)
   // A run that the line has left in the middle is over there.
   const isInside = question?.segment === segment && !(yield* hasEnded(dialect, line, after, question))
-  if (isInside) return { after, checkpointId: question?.checkpoint_id ?? null }
+  if (isInside) return { after, checkpointId: question?.checkpoint_id ?? null, line, since: question.seq }
   // What came next there, whether this line shows it or has left it; then what comes next on the line.
   const next =
     (yield* firstCheckpoint(dialect, { segment, from: after + 1, to: Number.MAX_SAFE_INTEGER })) ??
     (yield* checkpointOn(dialect, line, after + 1, headOf(line)))
-  return { after, checkpointId: next }
+  return { after, checkpointId: next, line, since: null }
 }
 
 function* lastQuestion(

@@ -64,6 +64,8 @@ interface DescribedRow {
   title: string | null
   active_session: string | null
   last_approved_at: string | null
+  is_running: number
+  queued: number
 }
 
 /** The title is the last one on the line, so the rows of a page are followed to their roots. */
@@ -88,7 +90,9 @@ function* describe(
         (select 'session_1' from checkpoints x where x.conversation_id = page.id limit 1)
       ) as active_session,
       (select max(x.created_at) from session_closings x where x.conversation_id = page.id and x.status = 'merged')
-        as last_approved_at
+        as last_approved_at,
+      (select count(*) from queue x where x.conversation_id = page.id and x.state = 'active') as is_running,
+      (select count(*) from queue x where x.conversation_id = page.id and x.state = 'waiting') as queued
       from page
       left join titled on titled.conversation_id = page.id and titled.nth = 1
       order by page.updated_at desc, page.id desc`
@@ -112,6 +116,8 @@ function asConversation(row: DescribedRow): Conversation {
     agent_context: settings.agent_context ?? null,
     conversation_context: settings.conversation_context ?? null,
     memory: settings.memory ?? null,
+    is_running: row.is_running > 0,
+    queued: row.queued,
     created_at: row.created_at,
     updated_at: row.updated_at,
   }

@@ -1,0 +1,36 @@
+import { partsBetween } from '../../core/line.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import type { Dialect } from './dialect.ts'
+import { checkpointAt } from './place.ts'
+import type { Refusable } from './refusal.ts'
+import { all, type Script } from './script.ts'
+
+export interface StoredFilesAt {
+  checkpointId: string | null
+  edits: { path: string; change: string; diff: Uint8Array | null }[]
+}
+
+/** The checkpoint with the files as they were at an event; in the middle of a run, also what its tools had changed by then. */
+export function* filesAt(
+  dialect: Dialect,
+  { tenant, id, at }: { tenant: string; id: ConversationId; at: number },
+): Script<Refusable<StoredFilesAt>> {
+  const found = yield* checkpointAt(dialect, { tenant, conversationId: id, at: { after: at } })
+  if ('refused' in found) return found
+  const { checkpointId, line, since } = found
+  const edits: StoredFilesAt['edits'] = []
+  for (const part of since === null ? [] : partsBetween(line, since, at)) {
+    edits.push(
+      ...(yield* all(
+        dialect.db
+          .selectFrom('file_edits')
+          .select(['path', 'change', 'diff'])
+          .where('segment', '=', part.segment)
+          .where('seq', '>=', part.from)
+          .where('seq', '<=', part.to)
+          .orderBy('seq'),
+      )),
+    )
+  }
+  return { checkpointId, edits }
+}
