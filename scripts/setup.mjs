@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { findBrowser, hasProgram } from './find-browser.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const stamp = `${root}node_modules/.waymark-setup`
@@ -31,19 +32,47 @@ if (!isNewEnough(version)) {
     fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
 }
 
-if (process.argv.includes('--build') && !isBuilt()) {
+const wants = (flag) => process.argv.includes(flag)
+if (wants('--build') && !isNewer('dist/cli/waymark.js', ['src', 'package.json'])) {
   say('Building …')
   run('npx', ['tsc', '-p', 'tsconfig.build.json'])
   run('npm', ['run', '--silent', 'bundle-thread'], root, 'ignore')
 }
+if (
+  (wants('--build') || wants('--page')) &&
+  !isNewer('dist/web/index.html', ['web', 'src/client', 'src/protocol', 'src/replay', 'package-lock.json'])
+) {
+  say('Building the page …')
+  run('npm', ['run', '--silent', 'build-page'], root, 'ignore')
+}
+if (wants('--browser') && !findBrowser()) {
+  say('No Chrome or Chromium here; installing chromium for the tests of the page (about a minute) …')
+  const isRoot = process.getuid?.() === 0
+  const tool = isRoot && hasProgram('apt-get') ? 'apt-get' : null
+  if (!tool || !installChromium() || !findBrowser()) {
+    fail('The tests of the page need Chrome or Chromium: install one, or name it in WAYMARK_CHROME.')
+  }
+}
 
-// Whether dist/ is newer than everything it is made from.
-function isBuilt() {
-  const made = `${root}dist/cli/waymark.js`
-  if (!existsSync(made)) return false
-  const sources = readdirSync(`${root}src`, { recursive: true }).map((name) => `${root}src/${name}`)
-  const newest = Math.max(...[...sources, `${root}package.json`].map((path) => statSync(path).mtimeMs))
-  return statSync(made).mtimeMs > newest
+// Whether something is newer than everything it is made from.
+function isNewer(made, sources) {
+  if (!existsSync(root + made)) return false
+  const files = sources.flatMap((source) =>
+    statSync(root + source).isDirectory()
+      ? readdirSync(root + source, { recursive: true }).map((name) => `${root}${source}/${name}`)
+      : [root + source],
+  )
+  return statSync(root + made).mtimeMs > Math.max(...files.map((path) => statSync(path).mtimeMs))
+}
+
+function installChromium() {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const apt = (...args) => spawnSync('apt-get', ['-qq', ...args], { stdio: 'ignore', env }).status === 0
+  const packages = ['chromium', 'fonts-dejavu-core']
+  return (
+    apt('install', '-y', '--no-install-recommends', ...packages) ||
+    (apt('update') && apt('install', '-y', '--no-install-recommends', ...packages))
+  )
 }
 
 // Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.

@@ -42,10 +42,12 @@ import type {
   WantMemory,
 } from '../protocol/api.ts'
 import type { Transcript } from '../replay/transcript.ts'
+import { createFeed, type Feed, transcriptAt } from './feed.ts'
 import { type ClientOptions, request } from './request.ts'
 import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
-import { followTranscript } from './transcript.ts'
+import { followTranscript, type TranscriptOptions } from './transcript.ts'
 
+export type { Feed, FeedOptions } from './feed.ts'
 export type { ClientOptions } from './request.ts'
 export { ConnectionError, RequestError } from './request.ts'
 export type { StreamItem, StreamOptions, StreamState } from './stream.ts'
@@ -128,7 +130,11 @@ export interface Client {
   /** Frames as they come, in lots; reconnects by itself. */
   stream(id: string, options?: StreamOptions): AsyncGenerator<StreamItem[]>
   /** The transcript as it grows; reconnects by itself. */
-  transcript(id: string, options?: Omit<StreamOptions, 'cursor'>): AsyncGenerator<Transcript>
+  transcript(id: string, options?: TranscriptOptions): AsyncGenerator<Transcript>
+  /** The same from its end: for showing conversations of any length. */
+  feed(id: string): Feed
+  /** The transcript as it was at an event; of a long one, its end. */
+  transcriptAt(id: string, at: number, options?: { signal?: AbortSignal }): Promise<Transcript>
 }
 
 export function createClient(options: ClientOptions): Client {
@@ -201,6 +207,8 @@ export function createClient(options: ClientOptions): Client {
     diff: (id, query = {}) => json(`${one(id)}/diff`, { query: { ...query } }),
     stream: (id, streamOptions) => streamLedger(client, encodeURIComponent(id), streamOptions),
     transcript: (id, streamOptions) => followTranscript(client, encodeURIComponent(id), streamOptions),
+    feed: (id) => createFeed(client, encodeURIComponent(id)),
+    transcriptAt: (id, at, { signal } = {}) => transcriptAt(client, encodeURIComponent(id), at, signal),
   }
 }
 

@@ -8,6 +8,9 @@ export interface ClientOptions {
   fetch?: typeof fetch
 }
 
+/** Statuses that may pass by themselves; all others won't. */
+const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
+
 /** An answer that is an error, with the server's stable code. */
 export class RequestError extends Error {
   readonly status: number
@@ -21,6 +24,11 @@ export class RequestError extends Error {
     this.status = status
     this.code = problem?.code ?? 'unknown'
     this.problem = problem
+  }
+
+  /** Whether it may go away by itself. */
+  get mayPass(): boolean {
+    return PASSING.has(this.status)
   }
 }
 

@@ -23,9 +23,8 @@ export type StreamItem =
   /** What was seen behind this event is no longer on the line. */
   | { type: 'cut'; after: number; cursor: string | null }
 
+const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 10_000
-/** Statuses that may pass by themselves; all others won't. */
-const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
 
 /**
  * The frames from the cursor on, in the lots they arrive in. A connection that breaks is made again, with backoff, from
@@ -62,10 +61,10 @@ export async function* streamLedger(
       if (!follow) return
     } catch (error) {
       if (signal?.aborted) return
-      if (error instanceof RequestError && !PASSING.has(error.status)) throw error
+      if (error instanceof RequestError && !error.mayPass) throw error
     }
     onState('waiting')
-    await pause(waitFor(failures++, options.firstWaitMs ?? 250), signal)
+    await pause(waitFor(failures++, options.firstWaitMs), signal)
   }
 }
 
@@ -85,11 +84,11 @@ function asItem(event: { id?: string | undefined; event?: string | undefined; da
 }
 
 /** Doubling, with chance in it, so that a thousand clients don't come back in the same moment. */
-function waitFor(failures: number, firstMs: number): number {
+export function waitFor(failures: number, firstMs = FIRST_WAIT_MS): number {
   return Math.min(firstMs * 2 ** failures, LONGEST_WAIT_MS) * (0.5 + Math.random() / 2)
 }
 
-function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+export function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(done, milliseconds)
     function done(): void {

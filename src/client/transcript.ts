@@ -1,8 +1,14 @@
 import { cutTranscript } from '../replay/cut.ts'
 import { applyFrames } from '../replay/reduce.ts'
 import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
-import type { ClientOptions } from './request.ts'
-import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
+import { readBack } from './earlier.ts'
+import { type ClientOptions, RequestError } from './request.ts'
+import { pause, type StreamItem, type StreamOptions, streamLedger, waitFor } from './stream.ts'
+
+export interface TranscriptOptions extends Omit<StreamOptions, 'cursor'> {
+  /** Begin with the last so many events, or a few more, instead of the first. */
+  tail?: number
+}
 
 /**
  * The transcript as it grows: a new one whenever frames have arrived. A cut through the middle of an entry takes the
@@ -11,33 +17,68 @@ import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
 export async function* followTranscript(
   client: ClientOptions,
   conversationId: string,
-  options: Omit<StreamOptions, 'cursor'> = {},
+  options: TranscriptOptions = {},
 ): AsyncGenerator<Transcript> {
-  const reader = createTranscriptReader()
+  const { tail, ...streamOptions } = options
+  let reader = await openReader(client, conversationId, options)
+  if (reader && tail !== undefined) yield reader.transcript()
   let again = true
   while (again && !options.signal?.aborted) {
     again = false
-    const cursor = reader.cursor()
+    const cursor = reader?.cursor()
     for await (const items of streamLedger(client, conversationId, {
-      ...options,
+      ...streamOptions,
       ...(cursor ? { cursor } : {}),
     })) {
-      again = reader.take(items) === 'read again'
+      const next = reader?.take(items)
+      again = next !== 'go on'
+      // What it began with has gone: it begins anew.
+      if (next === 'begin again') reader = await openReader(client, conversationId, options)
+      if (!reader) return
       yield reader.transcript()
       if (again) break
     }
   }
 }
 
-function createTranscriptReader() {
-  let transcript = emptyTranscript()
-  /** The cursor behind each entry's last event, for going back to the start of one that a cut went through. */
-  const places: { seq: number; cursor: string }[] = []
+type Reader = ReturnType<typeof createTranscriptReader>
 
-  function cut(after: number): 'go on' | 'read again' {
+/** Null when it was called off. Whatever may pass by itself is waited for, as a stream does. */
+async function openReader(
+  client: ClientOptions,
+  conversationId: string,
+  { tail, signal, onState = () => {}, firstWaitMs }: TranscriptOptions,
+): Promise<Reader | null> {
+  if (tail === undefined) return createTranscriptReader(emptyTranscript(), null)
+  for (let failures = 0; ; failures++) {
+    try {
+      onState('connecting')
+      const options = { atLeast: tail, ...(signal ? { signal } : {}) }
+      const { transcript, cursor } = await readBack(client, conversationId, options)
+      return createTranscriptReader(transcript, cursor)
+    } catch (error) {
+      if (signal?.aborted) return null
+      if (error instanceof RequestError && !error.mayPass) throw error
+    }
+    onState('waiting')
+    await pause(waitFor(failures, firstWaitMs), signal)
+    if (signal?.aborted) return null
+  }
+}
+
+function createTranscriptReader(begin: Transcript, beginCursor: string | null) {
+  let transcript = begin
+  /** The cursor behind each entry's last event, for going back to the start of one that a cut went through. */
+  const places: { seq: number; cursor: string }[] =
+    beginCursor === null ? [] : [{ seq: begin.head, cursor: beginCursor }]
+
+  function cut(after: number): 'go on' | 'read again' | 'begin again' {
     transcript = cutTranscript(transcript, after)
     while ((places.at(-1)?.seq ?? 0) > transcript.head) places.pop()
-    return transcript.head < after ? 'read again' : 'go on'
+    const { head, from, entries } = transcript
+    if (entries.length === 0 && from > 1) return 'begin again'
+    if (head === after) return 'go on'
+    return head === 0 || places.at(-1)?.seq === head ? 'read again' : 'begin again'
   }
 
   function takeFrames(items: (StreamItem & { type: 'frame' })[]): void {
@@ -55,14 +96,15 @@ function createTranscriptReader() {
     transcript: () => transcript,
     /** Where to read on; nothing when it is the beginning. */
     cursor: () => places.findLast((place) => place.seq === transcript.head)?.cursor,
-    take(items: readonly StreamItem[]): 'go on' | 'read again' {
+    take(items: readonly StreamItem[]): 'go on' | 'read again' | 'begin again' {
       let frames: (StreamItem & { type: 'frame' })[] = []
       for (const item of items) {
         if (item.type === 'frame') frames.push(item)
         else {
           takeFrames(frames)
           frames = []
-          if (cut(item.after) === 'read again') return 'read again'
+          const next = cut(item.after)
+          if (next !== 'go on') return next
         }
       }
       takeFrames(frames)

@@ -1,0 +1,53 @@
+import type { EventsPage } from '../protocol/api.ts'
+import type { AnyFrame } from '../protocol/frames.ts'
+import { applyFrames } from '../replay/reduce.ts'
+import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
+import { type ClientOptions, request } from './request.ts'
+
+/** A part of a line that ends before some event and begins at a person's message, so that no run is torn. */
+export interface TranscriptPart {
+  transcript: Transcript
+  /** The cursor behind its last event. */
+  cursor: string | null
+}
+
+const PAGE = 1000
+
+/** Reads back from an event (without one, from the end) until there are `atLeast` events and they begin at a message. */
+export async function readBack(
+  client: ClientOptions,
+  conversationId: string,
+  options: { before?: number; atLeast: number; signal?: AbortSignal },
+): Promise<TranscriptPart> {
+  const { atLeast, signal } = options
+  let before = options.before ?? Number.MAX_SAFE_INTEGER
+  let frames: AnyFrame[] = []
+  let cursor: string | null = null
+  for (;;) {
+    const limit = Math.min(PAGE, Math.max(atLeast - frames.length, 1))
+    const page = await readPage(client, conversationId, before, frames.length === 0 ? limit : PAGE, signal)
+    cursor ??= page.last_cursor
+    frames = [...(page.items as AnyFrame[]), ...frames]
+    before = frames[0]?.event_id ?? 1
+    const start = before === 1 ? 0 : frames.findIndex((frame) => frame.kind === 'message.user')
+    if (start < 0) continue
+    const whole = frames.slice(start)
+    const from = whole[0]?.event_id ?? 1
+    return { transcript: applyFrames(emptyTranscript(from), whole), cursor }
+  }
+}
+
+/** The frames just before an event, as they stand in the ledger. */
+export async function readPage(
+  client: ClientOptions,
+  conversationId: string,
+  before: number,
+  limit: number,
+  signal?: AbortSignal,
+): Promise<EventsPage> {
+  const response = await request(client, `/conversations/${conversationId}/ledger/events`, {
+    query: { before, limit },
+    ...(signal ? { signal } : {}),
+  })
+  return (await response.json()) as EventsPage
+}

@@ -1,0 +1,79 @@
+import { joinTranscripts } from '../replay/join.ts'
+import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
+import { readBack } from './earlier.ts'
+import type { ClientOptions } from './request.ts'
+import type { StreamOptions } from './stream.ts'
+import { followTranscript } from './transcript.ts'
+
+/**
+ * A conversation that is shown from its end: the last part first, then what happens, and what lies before when somebody goes
+ * there. However long it is, its end is there at once.
+ */
+export interface Feed {
+  /** Until the signal aborts. */
+  follow(options: FeedOptions): Promise<void>
+  /** Reads what lies before what is shown; nothing when that is the beginning. */
+  earlier(): Promise<void>
+}
+
+export interface FeedOptions extends Pick<StreamOptions, 'onState' | 'onQueue' | 'firstWaitMs'> {
+  signal: AbortSignal
+  onTranscript(transcript: Transcript): void
+}
+
+const AT_LEAST = 400
+const EARLIER = 1500
+
+export function createFeed(client: ClientOptions, conversationId: string): Feed {
+  /** What was read back, and what is followed behind it. */
+  let before: Transcript | null = null
+  let live: Transcript = emptyTranscript()
+  let reading: Promise<void> | null = null
+  let tell: (transcript: Transcript) => void = () => {}
+
+  function show(): void {
+    tell(before ? joinTranscripts(before, live) : live)
+  }
+
+  function take(next: Transcript): void {
+    // Behind a deletion further back than what is followed, it begins elsewhere.
+    if (before && before.head !== next.from - 1) before = null
+    live = next
+    show()
+  }
+
+  async function readEarlier(): Promise<void> {
+    const from = before?.from ?? live.from
+    if (from === 1) return
+    const { transcript } = await readBack(client, conversationId, { before: from, atLeast: EARLIER })
+    // While it was read the line may have changed.
+    if (transcript.head !== (before?.from ?? live.from) - 1) return
+    before = before ? joinTranscripts(transcript, before) : transcript
+    show()
+  }
+
+  return {
+    async follow({ onTranscript, ...options }) {
+      tell = onTranscript
+      const stream = { ...options, tail: AT_LEAST }
+      for await (const next of followTranscript(client, conversationId, stream)) take(next)
+    },
+    earlier() {
+      reading ??= readEarlier().finally(() => {
+        reading = null
+      })
+      return reading
+    },
+  }
+}
+
+/** The transcript as it was at an event, or at least its end. */
+export async function transcriptAt(
+  client: ClientOptions,
+  conversationId: string,
+  at: number,
+  signal?: AbortSignal,
+): Promise<Transcript> {
+  const options = { before: at + 1, atLeast: AT_LEAST, ...(signal ? { signal } : {}) }
+  return (await readBack(client, conversationId, options)).transcript
+}

@@ -1,0 +1,119 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { DiffView as DiffAnswer } from '../../src/protocol/api.ts'
+import { Button } from '../controls/button.tsx'
+import { Foldable } from '../controls/foldable.tsx'
+import { dateOf } from '../format.ts'
+import { explain, keys, server } from '../server.ts'
+import { text } from '../text.ts'
+import { Counts, DiffView } from '../transcript/diff-view.tsx'
+import { RestoreDialog } from '../transcript/restore-dialog.tsx'
+import { Checkpoints } from './checkpoints.tsx'
+import { ApproveDialog, ResetDialog } from './work-dialogs.tsx'
+
+type ChangedFile = DiffAnswer['files'][number]
+type Asked = { type: 'approve' | 'reset' } | { type: 'restore'; checkpointId: string }
+
+/** The work session: what has changed since the last approval, and what to do about it. */
+export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
+  const [asked, setAsked] = useState<Asked | null>(null)
+  const session = useQuery({
+    queryKey: [...keys.work(conversationId), 'session'],
+    queryFn: () => server.session(conversationId),
+    placeholderData: keepPreviousData,
+  })
+  const diff = useQuery({
+    queryKey: [...keys.work(conversationId), 'diff'],
+    queryFn: () => server.diff(conversationId),
+    placeholderData: keepPreviousData,
+  })
+  if (session.isPending) return <p className="loading">{text.looking}</p>
+  if (session.isError) return <p className="failure">{explain(session.error)}</p>
+  const { active_session, changed_files, sessions } = session.data
+  const sum = (part: 'additions' | 'deletions') =>
+    changed_files.reduce((total, file) => total + file[part], 0)
+  const close = () => setAsked(null)
+  return (
+    <div className="changes scrolls">
+      <header className="panel-head">
+        <div>
+          <h2>{text.changes.title(active_session)}</h2>
+          <p className="quiet">
+            {changed_files.length === 0 ? (
+              text.changes.none
+            ) : (
+              <>
+                {text.changes.count(changed_files.length)}{' '}
+                <Counts additions={sum('additions')} deletions={sum('deletions')} />
+              </>
+            )}
+          </p>
+        </div>
+        <div className="panel-actions">
+          <Button look="main" icon="check" disabled={isRunning} onClick={() => setAsked({ type: 'approve' })}>
+            {text.approve.open}
+          </Button>
+          <Button
+            look="danger"
+            icon="restore"
+            disabled={isRunning}
+            onClick={() => setAsked({ type: 'reset' })}
+          >
+            {text.reset.open}
+          </Button>
+        </div>
+        {isRunning && <p className="quiet">{text.changes.busy}</p>}
+      </header>
+      {diff.isError && <p className="failure">{explain(diff.error)}</p>}
+      {(diff.data?.files ?? []).map((file) => (
+        <ChangedFileCard key={file.path} file={file} />
+      ))}
+      <h2>{text.changes.sessions}</h2>
+      <ul className="sessions">
+        {sessions.toReversed().map(({ name, status, closed_at, checkpoint_count }) => (
+          <li key={name}>
+            <strong>{name}</strong>{' '}
+            <span className={`session-status ${status}`}>{text.changes.status[status]}</span>{' '}
+            <span className="quiet">
+              {text.changes.checkpoints(checkpoint_count)}
+              {closed_at !== null && ` · ${dateOf(closed_at)}`}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <Checkpoints
+        conversationId={conversationId}
+        onRestore={(checkpointId) => setAsked({ type: 'restore', checkpointId })}
+      />
+      {asked?.type === 'approve' && (
+        <ApproveDialog conversationId={conversationId} files={changed_files} onClose={close} />
+      )}
+      {asked?.type === 'reset' && <ResetDialog conversationId={conversationId} onClose={close} />}
+      {asked?.type === 'restore' && (
+        <RestoreDialog conversationId={conversationId} checkpointId={asked.checkpointId} onClose={close} />
+      )}
+    </div>
+  )
+}
+
+export function ChangedFileCard({ file }: { file: ChangedFile }) {
+  const [isOpen, setOpen] = useState(true)
+  const heading = (
+    <>
+      <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>
+      <code>{file.path}</code>
+      <Counts additions={file.additions} deletions={file.deletions} />
+    </>
+  )
+  return (
+    <Foldable className="changed-file" isOpen={isOpen} onToggle={() => setOpen(!isOpen)} heading={heading}>
+      {file.diff === null ? (
+        <p className="quiet">
+          {file.is_binary ? text.diff.binary : file.is_too_large ? text.diff.tooLarge : text.diff.none}
+        </p>
+      ) : (
+        <DiffView diff={file.diff} label={file.path} />
+      )}
+    </Foldable>
+  )
+}

@@ -1,0 +1,48 @@
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Button } from '../controls/button.tsx'
+import { dateOf } from '../format.ts'
+import { keys, server } from '../server.ts'
+import { text } from '../text.ts'
+
+/** Every snapshot of the files that can be put back. */
+export function Checkpoints({
+  conversationId,
+  onRestore,
+}: {
+  conversationId: string
+  onRestore(checkpointId: string): void
+}) {
+  const list = useInfiniteQuery({
+    queryKey: [...keys.work(conversationId), 'checkpoints'],
+    queryFn: ({ pageParam }) =>
+      server.checkpoints(conversationId, { limit: 20, ...(pageParam === null ? {} : { cursor: pageParam }) }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+  })
+  return (
+    <>
+      <h2>{text.changes.allCheckpoints}</h2>
+      <ul className="checkpoints">
+        {(list.data?.pages.flatMap((page) => page.items) ?? []).map((checkpoint) => (
+          <li key={checkpoint.checkpoint_id}>
+            <div>
+              <strong>{checkpoint.label}</strong>
+              <p className="quiet">
+                <code>{checkpoint.checkpoint_id.slice(0, 10)}</code> · {checkpoint.work_session} ·{' '}
+                {text.changes.files(checkpoint.files, checkpoint.changed)} · {dateOf(checkpoint.created_at)}
+              </p>
+            </div>
+            <Button icon="restore" onClick={() => onRestore(checkpoint.checkpoint_id)}>
+              {text.restore.open}
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {list.hasNextPage && (
+        <Button look="quiet" onClick={() => void list.fetchNextPage()}>
+          {text.conversations.more}
+        </Button>
+      )}
+    </>
+  )
+}

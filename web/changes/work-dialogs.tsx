@@ -1,0 +1,84 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { SessionView } from '../../src/protocol/api.ts'
+import { Dialog } from '../controls/dialog.tsx'
+import { FilesReport } from '../controls/files-report.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { explain, refresh, server } from '../server.ts'
+import { text } from '../text.ts'
+import { Counts } from '../transcript/diff-view.tsx'
+import { sayRestored } from '../transcript/undo.ts'
+
+export function ApproveDialog({
+  conversationId,
+  files,
+  onClose,
+}: {
+  conversationId: string
+  files: SessionView['changed_files']
+  onClose(): void
+}) {
+  const { show } = useNotices()
+  const [message, setMessage] = useState('')
+  async function approve(): Promise<void> {
+    const trimmed = message.trim()
+    const done = await server.approve(conversationId, trimmed === '' ? {} : { message: trimmed })
+    show({
+      message: text.approve.done(done.commits_approved, done.new_session),
+      details: [text.approve.undo],
+    })
+    await refresh(conversationId)
+  }
+  return (
+    <Dialog
+      title={text.approve.title}
+      onClose={onClose}
+      action={{ label: text.approve.action, run: approve }}
+    >
+      <p>{text.approve.means}</p>
+      {files.length === 0 ? (
+        <p>{text.changes.none}</p>
+      ) : (
+        <ul className="files-report">
+          {files.map((file) => (
+            <li key={file.path}>
+              <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>{' '}
+              <code>{file.path}</code> <Counts {...file} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <label className="field">
+        {text.approve.message}
+        <input value={message} maxLength={2000} onChange={(event) => setMessage(event.target.value)} />
+      </label>
+    </Dialog>
+  )
+}
+
+export function ResetDialog({ conversationId, onClose }: { conversationId: string; onClose(): void }) {
+  const notices = useNotices()
+  const preview = useQuery({
+    queryKey: ['reset preview', conversationId],
+    queryFn: () => server.reset(conversationId, { dry_run: true }),
+    staleTime: 0,
+    gcTime: 0,
+  })
+  async function reset(): Promise<void> {
+    const done = await server.reset(conversationId)
+    sayRestored(conversationId, done, done.pre_reset_checkpoint, notices)
+    await refresh(conversationId)
+  }
+  return (
+    <Dialog
+      title={text.reset.title}
+      onClose={onClose}
+      action={{ label: text.reset.action, look: 'danger', run: reset, isReady: preview.isSuccess }}
+    >
+      <p>{text.reset.means}</p>
+      {preview.isPending && <p>{text.looking}</p>}
+      {preview.isError && <p className="failure">{explain(preview.error)}</p>}
+      {preview.data && <FilesReport report={preview.data} />}
+    </Dialog>
+  )
+}

@@ -1,0 +1,36 @@
+import { newId } from '../../src/protocol/ids.ts'
+import { text } from '../text.ts'
+
+/** A text that goes along with a message. */
+export interface Attached {
+  id: string
+  name: string
+  content: string
+}
+
+const MAX_BYTES = 4_000_000
+
+/** Reads what was dropped or chosen; says of what can't be sent why. */
+export async function readAttachments(
+  files: readonly File[],
+): Promise<{ read: Attached[]; refused: string[] }> {
+  const read: Attached[] = []
+  const refused: string[] = []
+  for (const file of files) {
+    const content = file.size > MAX_BYTES ? null : textIn(new Uint8Array(await file.arrayBuffer()))
+    if (file.size > MAX_BYTES) refused.push(text.composer.tooLarge(file.name))
+    else if (content === null) refused.push(text.composer.noText(file.name))
+    else if (content === '') refused.push(text.composer.isEmpty(file.name))
+    else read.push({ id: newId('msg'), name: file.name.slice(0, 200), content })
+  }
+  return { read, refused }
+}
+
+function textIn(bytes: Uint8Array): string | null {
+  if (bytes.includes(0)) return null
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return null
+  }
+}

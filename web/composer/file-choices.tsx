@@ -1,0 +1,83 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { type KeyboardEvent, useEffect, useState } from 'react'
+import { Icon } from '../controls/icon.tsx'
+import { keys, server } from '../server.ts'
+import { text } from '../text.ts'
+
+const SHOWN = 8
+
+export interface Choices {
+  paths: readonly string[]
+  active: number
+  setActive(index: number): void
+  activeId(listId: string): string | undefined
+  /** True when the key was meant for the list. */
+  handle(event: KeyboardEvent, choose: (path: string) => void): boolean
+}
+
+/** The project's files that fit what was typed behind an @; null: nothing was. */
+export function useFileChoices(conversationId: string, typed: string | null): Choices {
+  const [active, setActive] = useState(0)
+  const [dismissed, setDismissed] = useState<string | null>(null)
+  const found = useQuery({
+    queryKey: [...keys.files(conversationId), 'named', typed],
+    queryFn: () => server.files(conversationId, { q: typed ?? '', limit: SHOWN }),
+    enabled: typed !== null,
+    placeholderData: keepPreviousData,
+  })
+  useEffect(() => setActive(0), [typed])
+  const paths = typed === null || typed === dismissed ? [] : (found.data?.items ?? [])
+
+  function handle(event: KeyboardEvent, choose: (path: string) => void): boolean {
+    if (paths.length === 0) return false
+    const chosen = paths[active]
+    if (event.key === 'ArrowDown') setActive((active + 1) % paths.length)
+    else if (event.key === 'ArrowUp') setActive((active + paths.length - 1) % paths.length)
+    else if (event.key === 'Escape') setDismissed(typed)
+    else if ((event.key === 'Enter' || event.key === 'Tab') && chosen !== undefined) choose(chosen)
+    else return false
+    event.preventDefault()
+    return true
+  }
+
+  return {
+    paths,
+    active,
+    setActive,
+    activeId: (listId) => (paths.length > 0 ? `${listId}-${active}` : undefined),
+    handle,
+  }
+}
+
+export function FileChoices({
+  id,
+  choices,
+  onChoose,
+}: {
+  id: string
+  choices: Choices
+  onChoose(path: string): void
+}) {
+  const { paths, active, setActive } = choices
+  if (paths.length === 0) return null
+  return (
+    <ul id={id} className="file-choices" role="listbox" aria-label={text.composer.files}>
+      {paths.map((path, index) => (
+        <li
+          key={path}
+          id={`${id}-${index}`}
+          role="option"
+          aria-selected={index === active}
+          onPointerEnter={() => setActive(index)}
+          onPointerDown={(event) => {
+            event.preventDefault()
+            onChoose(path)
+          }}
+        >
+          <Icon name="file" />
+          {path}
+        </li>
+      ))}
+    </ul>
+  )
+}

@@ -1,0 +1,245 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { ContextPartView, ResponseDetails } from '../../src/protocol/api.ts'
+import { Button } from '../controls/button.tsx'
+import { Foldable } from '../controls/foldable.tsx'
+import { dateOf, numberOf } from '../format.ts'
+import { Link } from '../location.tsx'
+import { explain, keys, server } from '../server.ts'
+import { text } from '../text.ts'
+import { CopyButton } from '../transcript/code-block.tsx'
+import { Highlighted } from '../transcript/highlight.tsx'
+import { groupParts, nameOfOrigin, tokensOf } from './parts.ts'
+
+interface ContextProps {
+  conversationId: string
+  at: number | null
+  responseId: string | null
+}
+
+/** What the model was sent for each answer: by origin and tokens, as a picture and in full. */
+export function ContextView({ conversationId, at, responseId }: ContextProps) {
+  const list = useInfiniteQuery({
+    queryKey: [...keys.responses(conversationId), 'list'],
+    queryFn: ({ pageParam }) =>
+      server.responses(conversationId, { limit: 30, ...(pageParam === null ? {} : { cursor: pageParam }) }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+  })
+  const responses = list.data?.pages.flatMap((page) => page.items) ?? []
+  const wanted = responseId ?? (at === null ? responses[0]?.response_id : undefined)
+  const chosen = useQuery({
+    queryKey: [...keys.responses(conversationId), 'chosen', wanted ?? null, at],
+    queryFn: async () => {
+      const id = wanted ?? (await server.context(conversationId, { at: at ?? undefined })).response_id
+      return await server.response(conversationId, id)
+    },
+    enabled: list.isSuccess && (wanted !== undefined || at !== null),
+  })
+  if (list.isPending) return <p className="loading">{text.looking}</p>
+  if (list.isError) return <p className="failure">{explain(list.error)}</p>
+  if (responses.length === 0) return <p className="empty">{text.context.none}</p>
+  return (
+    <div className="context">
+      <nav className="responses" aria-label={text.context.responses}>
+        <ul>
+          {responses.map((response) => (
+            <li key={response.response_id}>
+              <Link
+                to={{ conversationId, view: 'context', response: response.response_id }}
+                aria-current={response.response_id === chosen.data?.response_id ? 'true' : undefined}
+              >
+                <span>
+                  {text.context.request(response.event_number)}
+                  <span className={`response-status ${response.status}`}>
+                    {text.context.status[response.status]}
+                  </span>
+                </span>
+                <span className="quiet">
+                  {dateOf(response.created_at)}
+                  {response.usage && ` · ${text.context.tokens(numberOf(response.usage.input_tokens))}`}
+                </span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+        {list.hasNextPage && (
+          <Button look="quiet" onClick={() => void list.fetchNextPage()}>
+            {text.conversations.more}
+          </Button>
+        )}
+      </nav>
+      <div className="scrolls">
+        {chosen.isError && <p className="failure">{explain(chosen.error)}</p>}
+        {chosen.data && <Response key={chosen.data.response_id} response={chosen.data} />}
+        <Next conversationId={conversationId} />
+      </div>
+    </div>
+  )
+}
+
+function Response({ response }: { response: ResponseDetails }) {
+  return (
+    <article>
+      <h2>{text.context.title}</h2>
+      <blockquote className="said-short">{response.question}</blockquote>
+      <p>{text.context.chain[response.chain]}</p>
+      <dl className="facts">
+        <dt>{text.context.model}</dt>
+        <dd>{response.model}</dd>
+        {response.provider_id !== null && (
+          <>
+            <dt>{text.context.providerId}</dt>
+            <dd>
+              <code>{response.provider_id}</code>
+            </dd>
+          </>
+        )}
+        {response.usage && (
+          <>
+            <dt>{text.context.usage}</dt>
+            <dd>
+              {text.transcript.usage(
+                numberOf(response.usage.input_tokens),
+                numberOf(response.usage.output_tokens),
+              )}
+            </dd>
+          </>
+        )}
+        {response.error && (
+          <>
+            <dt>{text.context.error}</dt>
+            <dd className="failure">{response.error.message}</dd>
+          </>
+        )}
+      </dl>
+      <Picture parts={response.parts} />
+      <PartsTable parts={response.parts} />
+      <Body name={text.context.requestBody} body={response.request} />
+      {response.response !== null && <Body name={text.context.responseBody} body={response.response} />}
+    </article>
+  )
+}
+
+/** One bar for what was sent, one for what the provider had already; each as wide as it is long. */
+function Picture({ parts }: { parts: readonly ContextPartView[] }) {
+  const sent = groupParts(parts, true)
+  const known = groupParts(parts, false)
+  const most = Math.max(tokensOf(sent), tokensOf(known), 1)
+  const bars = [
+    { name: text.context.sent, groups: sent },
+    { name: text.context.notSent, groups: known },
+  ].filter(({ groups }) => groups.length > 0)
+  return (
+    <div className="picture">
+      {bars.map(({ name, groups }) => (
+        <figure key={name}>
+          <figcaption>
+            {name} <strong>{text.context.tokens(numberOf(tokensOf(groups)))}</strong>
+          </figcaption>
+          <div className="bar" aria-hidden="true">
+            {groups.map((group) => (
+              <span
+                key={group.type}
+                className={`origin ${group.type}`}
+                style={{ width: `${(group.tokens / most) * 100}%` }}
+                title={text.context.share(originName(group.type), numberOf(group.tokens))}
+              />
+            ))}
+          </div>
+          <ul className="legend">
+            {groups.map((group) => (
+              <li key={group.type}>
+                <span className={`origin ${group.type}`} aria-hidden="true" />
+                {originName(group.type)}{' '}
+                <span className="quiet">{text.context.groupOf(group.count, numberOf(group.tokens))}</span>
+              </li>
+            ))}
+          </ul>
+        </figure>
+      ))}
+    </div>
+  )
+}
+
+function originName(type: string): string {
+  return text.context.origins[type] ?? type
+}
+
+const SHOWN_PARTS = 200
+
+function PartsTable({ parts }: { parts: readonly ContextPartView[] }) {
+  return (
+    <div className="table" tabIndex={0} role="group" aria-label={text.context.parts}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{text.context.origin}</th>
+            <th scope="col" className="align-right">
+              {text.context.tokensHead}
+            </th>
+            <th scope="col">{text.context.isSent}</th>
+            <th scope="col">{text.context.why}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {parts.slice(-SHOWN_PARTS).map((part, index) => (
+            <tr key={index} className={part.sent ? '' : 'quiet'}>
+              <td>
+                <span className={`origin ${part.origin.type}`} aria-hidden="true" />{' '}
+                {originName(part.origin.type)} <span className="quiet">{nameOfOrigin(part.origin)}</span>
+              </td>
+              <td className="align-right">{numberOf(part.tokens)}</td>
+              <td>{part.sent ? text.yes : text.no}</td>
+              <td>{part.why}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {parts.length > SHOWN_PARTS && <p className="quiet">{text.andMore(parts.length - SHOWN_PARTS)}</p>}
+    </div>
+  )
+}
+
+/** To the byte; laid out for reading if one wants. */
+function Body({ name, body }: { name: string; body: string }) {
+  const [isOpen, setOpen] = useState(false)
+  const [isRaw, setRaw] = useState(false)
+  return (
+    <Foldable isOpen={isOpen} onToggle={() => setOpen(!isOpen)} heading={<span>{name}</span>}>
+      <div className="body-tools">
+        <label>
+          <input type="checkbox" checked={isRaw} onChange={(event) => setRaw(event.target.checked)} />{' '}
+          {text.context.raw}
+        </label>
+        <CopyButton content={body} />
+      </div>
+      <pre className="body" tabIndex={0}>
+        {isRaw ? body : <Highlighted code={laidOut(body)} language="json" />}
+      </pre>
+    </Foldable>
+  )
+}
+
+function laidOut(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2)
+  } catch {
+    return body
+  }
+}
+
+function Next({ conversationId }: { conversationId: string }) {
+  const next = useQuery({
+    queryKey: [...keys.responses(conversationId), 'next'],
+    queryFn: async () => (await server.context(conversationId)).next,
+  })
+  if (!next.data) return null
+  return (
+    <article>
+      <h2>{text.context.next}</h2>
+      <p>{text.context.chain[next.data.chain]}</p>
+      <Picture parts={next.data.parts} />
+    </article>
+  )
+}

@@ -1,0 +1,36 @@
+import type { ContextPartView } from '../../src/protocol/api.ts'
+
+/** What the model was told, summed up by where it came from, in the order in which it was told. */
+export interface PartGroup {
+  type: string
+  tokens: number
+  count: number
+}
+
+export function groupParts(parts: readonly ContextPartView[], sent: boolean): PartGroup[] {
+  const groups = new Map<string, PartGroup>()
+  for (const part of parts) {
+    if (part.sent !== sent) continue
+    const { type } = part.origin
+    const before = groups.get(type) ?? { type, tokens: 0, count: 0 }
+    groups.set(type, { type, tokens: before.tokens + part.tokens, count: before.count + 1 })
+  }
+  return [...groups.values()]
+}
+
+export function tokensOf(groups: readonly PartGroup[]): number {
+  return groups.reduce((sum, group) => sum + group.tokens, 0)
+}
+
+/** Which of so many, in words: a path with its lines, a role, a name. */
+export function nameOfOrigin(origin: ContextPartView['origin']): string {
+  const lines = origin.start_line === undefined ? '' : `:${origin.start_line}–${origin.end_line ?? ''}`
+  return [
+    origin.path === undefined ? null : origin.path + lines,
+    origin.name,
+    origin.role,
+    origin.tool_call_id,
+  ]
+    .filter((part) => part != null && part !== '')
+    .join(' · ')
+}

@@ -1,0 +1,69 @@
+import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { explain } from '../server.ts'
+import { text } from '../text.ts'
+import { Button } from './button.tsx'
+
+interface DialogProps {
+  title: string
+  children: ReactNode
+  onClose(): void
+  /** What the main button does; the dialog closes behind it unless it fails. */
+  action?: { label: string; look?: 'main' | 'danger'; run(): Promise<unknown>; isReady?: boolean }
+  wide?: boolean
+}
+
+/** The browser's own dialog: it keeps the focus inside, closes with Escape, and gives the focus back. */
+export function Dialog({ title, children, onClose, action, wide = false }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const heading = useId()
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<string | null>(null)
+
+  useEffect(() => {
+    const element = dialog.current
+    element?.showModal()
+    // Closing it gives the focus back to where it was.
+    return () => element?.close()
+  }, [])
+
+  async function submit(event: FormEvent): Promise<void> {
+    event.preventDefault()
+    if (!action || isBusy) return
+    setBusy(true)
+    setFailure(null)
+    try {
+      await action.run()
+      onClose()
+    } catch (error) {
+      setFailure(explain(error))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <dialog
+      ref={dialog}
+      className={wide ? 'dialog wide' : 'dialog'}
+      aria-labelledby={heading}
+      onClose={onClose}
+    >
+      <form onSubmit={(event) => void submit(event)}>
+        <h2 id={heading}>{title}</h2>
+        <div className="dialog-body">{children}</div>
+        {failure !== null && (
+          <p className="failure" role="alert">
+            {failure}
+          </p>
+        )}
+        <div className="dialog-buttons">
+          <Button onClick={onClose}>{action ? text.cancel : text.close}</Button>
+          {action && (
+            <Button type="submit" look={action.look ?? 'main'} disabled={isBusy || action.isReady === false}>
+              {isBusy ? text.working : action.label}
+            </Button>
+          )}
+        </div>
+      </form>
+    </dialog>
+  )
+}

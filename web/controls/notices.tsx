@@ -1,0 +1,87 @@
+import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from 'react'
+import { explain } from '../server.ts'
+import { text } from '../text.ts'
+import { Button, IconButton } from './button.tsx'
+
+export interface Notice {
+  message: string
+  /** More than a line has room for, such as what was skipped. */
+  details?: readonly string[]
+  undo?: { label: string; run(): Promise<unknown> }
+  isProblem?: boolean
+}
+
+interface Notices {
+  show(notice: Notice): void
+  /** Does something and says what went wrong, if something does. */
+  attempt(work: () => Promise<unknown>): Promise<void>
+}
+
+const NoticesContext = createContext<Notices | null>(null)
+const SHOWN_MS = 12_000
+
+/** What has just happened and how to undo it: shown until one has had time to read it, read out when it comes. */
+export function NoticesProvider({ children }: { children: ReactNode }) {
+  const [shown, setShown] = useState<readonly (Notice & { no: number })[]>([])
+  const close = useCallback((no: number) => setShown((list) => list.filter((one) => one.no !== no)), [])
+
+  const notices = useMemo((): Notices => {
+    let last = 0
+    function show(notice: Notice): void {
+      const no = ++last
+      setShown((list) => [...list.slice(-3), { ...notice, no }])
+      // Whatever can be undone, or has to be read, stays until it is closed.
+      if (!notice.undo && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
+    }
+    return {
+      show,
+      async attempt(work) {
+        try {
+          await work()
+        } catch (error) {
+          show({ message: explain(error), isProblem: true })
+        }
+      },
+    }
+  }, [close])
+
+  return (
+    <NoticesContext value={notices}>
+      {children}
+      <div className="notices" role="status">
+        {shown.map(({ no, message, details = [], undo, isProblem }) => (
+          <div key={no} className={isProblem ? 'notice problem' : 'notice'}>
+            <div>
+              <p>{message}</p>
+              {details.length > 0 && (
+                <ul>
+                  {details.map((line) => (
+                    <li key={line}>{line}</li>
+                  ))}
+                </ul>
+              )}
+            </div>
+            {undo && (
+              <Button
+                icon="restore"
+                onClick={() => {
+                  close(no)
+                  void notices.attempt(undo.run)
+                }}
+              >
+                {undo.label}
+              </Button>
+            )}
+            <IconButton icon="close" name={text.close} onClick={() => close(no)} />
+          </div>
+        ))}
+      </div>
+    </NoticesContext>
+  )
+}
+
+export function useNotices(): Notices {
+  const notices = useContext(NoticesContext)
+  if (!notices) throw new Error('there is no place for notices')
+  return notices
+}

@@ -1,0 +1,57 @@
+import { useState } from 'react'
+import type { Conversation } from '../../src/protocol/api.ts'
+import { Dialog } from '../controls/dialog.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { go, placeOf } from '../location.tsx'
+import { refresh, server } from '../server.ts'
+import { text } from '../text.ts'
+
+interface DialogProps {
+  conversation: Conversation
+  onClose(): void
+}
+
+export function RenameDialog({ conversation: { id, title }, onClose }: DialogProps) {
+  const [name, setName] = useState(title ?? '')
+  async function rename(): Promise<void> {
+    await server.changeConversation(id, { title: name.trim() })
+    await refresh(id)
+  }
+  return (
+    <Dialog
+      title={text.conversations.renameTitle}
+      onClose={onClose}
+      action={{ label: text.conversations.renameAction, run: rename, isReady: name.trim() !== '' }}
+    >
+      <label className="field">
+        {text.conversations.title}
+        <input value={name} maxLength={500} onChange={(event) => setName(event.target.value)} autoFocus />
+      </label>
+    </Dialog>
+  )
+}
+
+export function DeleteConversationDialog({ conversation: { id, title }, onClose }: DialogProps) {
+  const { show } = useNotices()
+  const name = title ?? text.conversations.untitled
+  async function remove(): Promise<void> {
+    await server.deleteConversation(id)
+    if (placeOf(location.href).conversationId === id) go({}, 'replace')
+    show({ message: text.conversations.deleted(name), undo: { label: text.undo, run: undo } })
+    await refresh(id)
+  }
+  async function undo(): Promise<void> {
+    await server.undelete(id)
+    go({ conversationId: id })
+    await refresh(id)
+  }
+  return (
+    <Dialog
+      title={text.conversations.deleteTitle(name)}
+      onClose={onClose}
+      action={{ label: text.conversations.deleteAction, look: 'danger', run: remove }}
+    >
+      <p>{text.conversations.deleteMeans}</p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,134 @@
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+import { type RefObject, useDeferredValue, useState } from 'react'
+import type { Conversation } from '../../src/protocol/api.ts'
+import { Button, IconButton } from '../controls/button.tsx'
+import { Icon } from '../controls/icon.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { dateOf } from '../format.ts'
+import { go, Link, usePlace } from '../location.tsx'
+import { explain, keys, refresh, server } from '../server.ts'
+import { text } from '../text.ts'
+import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.tsx'
+import { inFamilyOrder } from './family-order.ts'
+
+const PAGE = 50
+/** Runs begin and end elsewhere, too. */
+const LOOK_AGAIN_MS = 2500
+
+type Asked = { type: 'rename' | 'delete'; conversation: Conversation }
+
+export function ConversationList({
+  search,
+  onChosen,
+}: {
+  search: RefObject<HTMLInputElement | null>
+  onChosen(): void
+}) {
+  const { conversationId } = usePlace()
+  const { attempt } = useNotices()
+  const [typed, setTyped] = useState('')
+  const [asked, setAsked] = useState<Asked | null>(null)
+  const q = useDeferredValue(typed.trim())
+  const list = useInfiniteQuery({
+    queryKey: [...keys.conversations, q],
+    queryFn: ({ pageParam }) =>
+      server.listConversations({
+        limit: PAGE,
+        ...(q === '' ? {} : { q }),
+        ...(pageParam === null ? {} : { cursor: pageParam }),
+      }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+    placeholderData: keepPreviousData,
+    refetchInterval: LOOK_AGAIN_MS,
+  })
+  const found = list.data?.pages.flatMap((page) => page.items) ?? []
+  const listed = q === '' ? inFamilyOrder(found) : found.map((conversation) => ({ conversation, depth: 0 }))
+
+  return (
+    <nav className="conversations" aria-label={text.conversations.name}>
+      <div className="conversations-head">
+        <label className="search">
+          <Icon name="search" />
+          <input
+            ref={search}
+            type="search"
+            value={typed}
+            placeholder={text.conversations.search}
+            aria-label={text.conversations.search}
+            onChange={(event) => setTyped(event.target.value)}
+          />
+        </label>
+        <Button look="main" icon="plus" onClick={() => void attempt(startConversation)}>
+          {text.conversations.new}
+        </Button>
+      </div>
+      {list.isError && <p className="failure">{explain(list.error)}</p>}
+      {list.isSuccess && found.length === 0 && (
+        <p className="quiet">{q === '' ? text.conversations.none : text.conversations.notFound(q)}</p>
+      )}
+      <ul>
+        {listed.map(({ conversation, depth }) => (
+          <li key={conversation.id} className={`depth-${Math.min(depth, 6)}`}>
+            <Link
+              to={{ conversationId: conversation.id }}
+              aria-current={conversation.id === conversationId ? 'page' : undefined}
+              onClick={onChosen}
+            >
+              <span className="title">
+                {depth > 0 && <Icon name="fork" />}
+                {conversation.title ?? text.conversations.untitled}
+              </span>
+              <span className="when">
+                <time dateTime={conversation.updated_at}>{dateOf(conversation.updated_at)}</time>
+                <Activity conversation={conversation} />
+              </span>
+            </Link>
+            <span className="conversation-actions">
+              <IconButton
+                icon="edit"
+                name={text.conversations.rename(titleOf(conversation))}
+                onClick={() => setAsked({ type: 'rename', conversation })}
+              />
+              <IconButton
+                icon="trash"
+                name={text.conversations.delete(titleOf(conversation))}
+                onClick={() => setAsked({ type: 'delete', conversation })}
+              />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {list.hasNextPage && (
+        <Button look="quiet" disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+          {text.conversations.more}
+        </Button>
+      )}
+      {asked?.type === 'rename' && (
+        <RenameDialog conversation={asked.conversation} onClose={() => setAsked(null)} />
+      )}
+      {asked?.type === 'delete' && (
+        <DeleteConversationDialog conversation={asked.conversation} onClose={() => setAsked(null)} />
+      )}
+    </nav>
+  )
+}
+
+export async function startConversation(): Promise<void> {
+  const { id } = await server.createConversation()
+  go({ conversationId: id })
+  await refresh(id)
+}
+
+function titleOf({ title }: Conversation): string {
+  return title ?? text.conversations.untitled
+}
+
+function Activity({ conversation: { is_running, queued } }: { conversation: Conversation }) {
+  return (
+    <>
+      {is_running && <span className="running">{text.conversations.running}</span>}
+      {queued > 0 && <span className="queued">{text.conversations.queued(queued)}</span>}
+    </>
+  )
+}

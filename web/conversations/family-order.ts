@@ -1,0 +1,31 @@
+import type { Conversation } from '../../src/protocol/api.ts'
+
+/** A conversation in the list, and how many forks deep it lies below one that is in the list, too. */
+export interface Listed {
+  conversation: Conversation
+  depth: number
+}
+
+/** Forks below what they were forked from; families in the order of whichever of them changed last. */
+export function inFamilyOrder(conversations: readonly Conversation[]): Listed[] {
+  const here = new Map(conversations.map((conversation) => [conversation.id, conversation]))
+  const children = new Map<string, Conversation[]>()
+  const roots: Conversation[] = []
+  for (const conversation of conversations) {
+    const parent = here.get(conversation.parent?.conversation_id ?? '')
+    if (parent) children.set(parent.id, [...(children.get(parent.id) ?? []), conversation])
+    else roots.push(conversation)
+  }
+  const listed: Listed[] = []
+  function add(conversation: Conversation, depth: number): void {
+    listed.push({ conversation, depth })
+    for (const child of children.get(conversation.id) ?? []) add(child, depth + 1)
+  }
+  const newest = (conversation: Conversation): string =>
+    [conversation.updated_at, ...(children.get(conversation.id) ?? []).map(newest)].toSorted().at(-1) ?? ''
+  const order = new Map(roots.map((root) => [root.id, newest(root)]))
+  for (const root of roots.toSorted((a, b) => ((order.get(a.id) ?? '') < (order.get(b.id) ?? '') ? 1 : -1))) {
+    add(root, 0)
+  }
+  return listed
+}

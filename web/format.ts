@@ -1,0 +1,37 @@
+/** Times as people of this place write them, the same however late one looks. */
+const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+const date = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const numbers = new Intl.NumberFormat()
+
+export function timeOf(timestamp: string): string {
+  return clock.format(new Date(timestamp))
+}
+
+export function dateOf(timestamp: string): string {
+  return date.format(new Date(timestamp))
+}
+
+export function numberOf(value: number): string {
+  return numbers.format(value)
+}
+
+export function durationOf(from: string, to: string): string {
+  const ms = Math.max(0, Date.parse(to) - Date.parse(from))
+  if (ms < 1000) return `${ms} ms`
+  const seconds = ms / 1000
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
+  const minutes = Math.floor(seconds / 60)
+  return `${minutes} min ${Math.round(seconds % 60)} s`
+}
+
+export function bytesOf(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`
+  const kib = bytes / 1024
+  return kib < 1024 ? `${kib.toFixed(1)} KB` : `${(kib / 1024).toFixed(1)} MB`
+}
+
+/** A long line as far as there is room. */
+export function shortened(content: string, most: number): string {
+  const line = content.replaceAll(/\s+/g, ' ').trim()
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line
+}

@@ -1,0 +1,28 @@
+import { useEffect, useRef } from 'react'
+
+/** Keys that work wherever nothing is being typed. */
+export type Shortcuts = Readonly<Record<string, (event: KeyboardEvent) => void>>
+
+export function useShortcuts(shortcuts: Shortcuts): void {
+  const latest = useRef(shortcuts)
+  latest.current = shortcuts
+  useEffect(() => {
+    function press(event: KeyboardEvent): void {
+      if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return
+      if (isTyping(event.target) || document.querySelector('dialog[open]')) return
+      const act = latest.current[event.key]
+      if (!act) return
+      event.preventDefault()
+      act(event)
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [])
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  )
+}

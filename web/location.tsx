@@ -1,0 +1,79 @@
+import { type AnchorHTMLAttributes, type MouseEvent, useMemo, useSyncExternalStore } from 'react'
+
+/** Where one is in the page; the address says it all, so that it can be kept, sent and gone back to. */
+export interface Place {
+  conversationId: string | null
+  view: View
+  /** An event, in the timeline. */
+  at: number | null
+  /** Another conversation to compare with. */
+  other: string | null
+  /** A response whose context is shown. */
+  response: string | null
+}
+
+export const views = ['transcript', 'changes', 'timeline', 'context', 'branches'] as const
+export type View = (typeof views)[number]
+
+export function placeOf(address: string): Place {
+  const { pathname, searchParams } = new URL(address, 'http://page')
+  const [, id = null, view = ''] = /^\/c\/([^/]+)(?:\/([^/]+))?\/?$/.exec(pathname) ?? []
+  const at = Number(searchParams.get('at'))
+  return {
+    conversationId: id === null ? null : decodeURIComponent(id),
+    view: views.find((name) => name === view) ?? 'transcript',
+    at: Number.isSafeInteger(at) && at > 0 ? at : null,
+    other: searchParams.get('with'),
+    response: searchParams.get('response'),
+  }
+}
+
+export function addressOf(place: Partial<Place>): string {
+  if (place.conversationId == null) return '/'
+  const view = place.view === undefined || place.view === 'transcript' ? '' : `/${place.view}`
+  const query = new URLSearchParams()
+  if (place.at != null) query.set('at', String(place.at))
+  if (place.other != null) query.set('with', place.other)
+  if (place.response != null) query.set('response', place.response)
+  const text = query.size > 0 ? `?${query}` : ''
+  return `/c/${encodeURIComponent(place.conversationId)}${view}${text}`
+}
+
+const MOVED = 'waymark:moved'
+
+export function go(place: Partial<Place>, how: 'push' | 'replace' = 'push'): void {
+  const address = addressOf(place)
+  if (address === location.pathname + location.search) return
+  if (how === 'push') history.pushState(null, '', address)
+  else history.replaceState(null, '', address)
+  dispatchEvent(new Event(MOVED))
+}
+
+export function usePlace(): Place {
+  const address = useSyncExternalStore(
+    (onChange) => {
+      addEventListener('popstate', onChange)
+      addEventListener(MOVED, onChange)
+      return () => {
+        removeEventListener('popstate', onChange)
+        removeEventListener(MOVED, onChange)
+      }
+    },
+    () => location.pathname + location.search,
+  )
+  return useMemo(() => placeOf(address), [address])
+}
+
+type LinkProps = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, 'href'> & { to: Partial<Place> }
+
+/** A link within the page; opened elsewhere it is an ordinary one. */
+export function Link({ to, onClick, ...rest }: LinkProps) {
+  function follow(event: MouseEvent<HTMLAnchorElement>): void {
+    onClick?.(event)
+    const isElsewhere = event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0
+    if (event.defaultPrevented || isElsewhere) return
+    event.preventDefault()
+    go(to)
+  }
+  return <a {...rest} href={addressOf(to)} onClick={follow} />
+}

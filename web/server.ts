@@ -1,0 +1,46 @@
+import { QueryClient } from '@tanstack/react-query'
+import { ConnectionError, createClient, RequestError } from '../src/client/index.ts'
+import { text } from './text.ts'
+
+/** The server that served this page. */
+export const server = createClient({ url: '' })
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // A server that is being started again is asked again; a refusal stays one.
+      retry: (failures, error) => failures < 3 && !(error instanceof RequestError && !error.mayPass),
+      refetchOnWindowFocus: true,
+      staleTime: 1000,
+    },
+  },
+})
+
+/** What is asked for, by name: whoever changes something says what has become old. */
+export const keys = {
+  about: ['about'] as const,
+  conversations: ['conversations'] as const,
+  conversation: (id: string) => ['conversation', id] as const,
+  work: (id: string) => ['work', id] as const,
+  files: (id: string) => ['files', id] as const,
+  responses: (id: string) => ['responses', id] as const,
+  memory: (id: string) => ['memory', id] as const,
+  tree: (id: string) => ['tree', id] as const,
+}
+
+/** Files, titles or lines have changed: whatever is shown of this conversation is looked at again. */
+export async function refresh(id: string): Promise<void> {
+  const parts = [keys.conversations, keys.conversation(id), keys.work(id), keys.files(id), keys.tree(id)]
+  await Promise.all(parts.map((queryKey) => queries.invalidateQueries({ queryKey })))
+}
+
+export function isSignedOut(error: unknown): boolean {
+  return error instanceof RequestError && error.status === 401
+}
+
+/** What went wrong, in words for a person. */
+export function explain(error: unknown): string {
+  if (error instanceof ConnectionError) return text.problems.noServer
+  if (error instanceof RequestError) return text.problems.byCode[error.code] ?? error.message
+  return error instanceof Error ? error.message : String(error)
+}

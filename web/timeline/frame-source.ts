@@ -1,0 +1,64 @@
+import type { AnyFrame } from '../../src/protocol/frames.ts'
+import { applyFrames } from '../../src/replay/reduce.ts'
+import { emptyTranscript, type Transcript } from '../../src/replay/transcript.ts'
+import { server } from '../server.ts'
+
+/** The ledger of a conversation to go to and fro in: read in blocks, each once. */
+export interface FrameSource {
+  frame(at: number): Promise<AnyFrame | undefined>
+  /** The transcript as it was at an event; of a long one, its end. */
+  transcript(at: number): Promise<Transcript>
+}
+
+const BLOCK = 500
+const AT_LEAST = 200
+
+export function createFrameSource(conversationId: string): FrameSource {
+  const blocks = new Map<number, Promise<AnyFrame[]>>()
+
+  function block(number: number): Promise<AnyFrame[]> {
+    const known = blocks.get(number)
+    if (known) return known
+    const reading = read(conversationId, number * BLOCK + 1, (number + 1) * BLOCK)
+    blocks.set(number, reading)
+    // The last one still grows; one that could not be read is asked for again.
+    const forget = () => blocks.delete(number)
+    reading.then((frames) => frames.length < BLOCK && forget(), forget)
+    return reading
+  }
+
+  return {
+    async frame(at) {
+      return (await block(blockOf(at))).find((frame) => frame.event_id === at)
+    },
+    async transcript(at) {
+      let frames: AnyFrame[] = []
+      for (let number = blockOf(at); number >= 0; number--) {
+        frames = [...(await block(number)).filter((frame) => frame.event_id <= at), ...frames]
+        const start = number === 0 ? 0 : frames.findIndex((frame) => frame.kind === 'message.user')
+        if (number > 0 && (start < 0 || frames.length - start < AT_LEAST)) continue
+        const whole = frames.slice(start)
+        return applyFrames(emptyTranscript(whole[0]?.event_id ?? 1), whole)
+      }
+      return emptyTranscript()
+    },
+  }
+}
+
+function blockOf(at: number): number {
+  return Math.floor((at - 1) / BLOCK)
+}
+
+/** Pages have a size as well as a length, so a block may take several. */
+async function read(conversationId: string, from: number, to: number): Promise<AnyFrame[]> {
+  let frames: AnyFrame[] = []
+  for (let before = to + 1; before > from; ) {
+    const { items } = await server.events(conversationId, { before, limit: Math.min(BLOCK, before - from) })
+    const wanted = (items as AnyFrame[]).filter((frame) => frame.event_id >= from && frame.event_id < before)
+    const [first] = wanted
+    if (!first) break
+    frames = [...wanted, ...frames]
+    before = first.event_id
+  }
+  return frames
+}

@@ -1,0 +1,84 @@
+import { useEffect, useMemo, useState } from 'react'
+import type { AnyFrame } from '../../src/protocol/frames.ts'
+import type { Transcript } from '../../src/replay/transcript.ts'
+import { createFrameSource } from './frame-source.ts'
+
+export const speeds = [1, 4, 16] as const
+
+export interface Replay {
+  at: number
+  frame: AnyFrame | null
+  transcript: Transcript | null
+  isPlaying: boolean
+  speed: number
+  error: unknown
+  move(to: number): void
+  play(isPlaying: boolean): void
+  setSpeed(speed: number): void
+}
+
+/** Nobody wants to wait as long as the night between two messages. */
+const LONGEST_PAUSE_MS = 1500
+
+/** Goes through a conversation as it went, with its timing. `start` is where; without it, at the end. */
+export function useReplay(conversationId: string, head: number, start: number | null): Replay {
+  // A line that became shorter is another one.
+  const [longest, setLongest] = useState(head)
+  if (head !== longest) setLongest(head)
+  const epoch = head < longest ? head : 0
+  const source = useMemo(() => createFrameSource(conversationId), [conversationId, epoch])
+  const [at, setAt] = useState(() => Math.min(start ?? head, head))
+  const [shown, setShown] = useState<{ frame: AnyFrame | null; transcript: Transcript | null }>({
+    frame: null,
+    transcript: null,
+  })
+  const [isPlaying, setPlaying] = useState(false)
+  const [speed, setSpeed] = useState<number>(speeds[0])
+  const [error, setError] = useState<unknown>(null)
+
+  useEffect(() => {
+    let isGone = false
+    Promise.all([source.transcript(at), source.frame(at)]).then(
+      ([transcript, frame]) => {
+        if (!isGone) setShown({ transcript, frame: frame ?? null })
+      },
+      (failure: unknown) => {
+        if (!isGone) setError(failure)
+      },
+    )
+    return () => {
+      isGone = true
+    }
+  }, [source, at])
+
+  useEffect(() => {
+    if (!isPlaying) return
+    if (at >= head) return setPlaying(false)
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let isGone = false
+    void Promise.all([source.frame(at), source.frame(at + 1)]).then(([now, next]) => {
+      if (isGone) return
+      const gap = now && next ? Date.parse(next.server_timestamp) - Date.parse(now.server_timestamp) : 0
+      timer = setTimeout(() => setAt(at + 1), Math.min(Math.max(gap, 0), LONGEST_PAUSE_MS) / speed)
+    }, setError)
+    return () => {
+      isGone = true
+      clearTimeout(timer)
+    }
+  }, [source, at, head, isPlaying, speed])
+
+  return {
+    at: Math.min(at, head),
+    ...shown,
+    isPlaying,
+    speed,
+    error,
+    move: (to) => setAt(Math.min(Math.max(1, Math.round(to)), head)),
+    // From the end it begins anew.
+    play: (next) => {
+      if (next && at >= head) setAt(1)
+      setPlaying(next)
+    },
+    setSpeed,
+  }
+}

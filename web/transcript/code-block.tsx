@@ -1,0 +1,44 @@
+import { memo, useState } from 'react'
+import { IconButton } from '../controls/button.tsx'
+import { text } from '../text.ts'
+import { Highlighted } from './highlight.tsx'
+
+export const CodeBlock = memo(function CodeBlock({
+  code,
+  language,
+  isOpen,
+}: {
+  code: string
+  language: string | undefined
+  /** Still being written: then it is not worth colouring. */
+  isOpen: boolean
+}) {
+  const name = /^[\w+#-]+/.exec(language ?? '')?.[0] ?? ''
+  return (
+    <figure className="code-block">
+      <figcaption>
+        <span>{name}</span>
+        <CopyButton content={code} />
+      </figcaption>
+      <pre tabIndex={0}>
+        <code>{isOpen ? code : <Highlighted code={code} language={name} />}</code>
+      </pre>
+    </figure>
+  )
+})
+
+export function CopyButton({ content }: { content: string }) {
+  const [isCopied, setCopied] = useState(false)
+  async function copy(): Promise<void> {
+    await navigator.clipboard.writeText(content)
+    setCopied(true)
+    setTimeout(() => setCopied(false), 1500)
+  }
+  return (
+    <IconButton
+      icon={isCopied ? 'check' : 'copy'}
+      name={isCopied ? text.copied : text.copy}
+      onClick={() => void copy().catch(() => {})}
+    />
+  )
+}

@@ -1,0 +1,71 @@
+import type { QueueView } from '../../src/protocol/api.ts'
+import type { MessageEntry, Transcript } from '../../src/replay/transcript.ts'
+import { Dialog } from '../controls/dialog.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { dateOf, shortened } from '../format.ts'
+import { refresh, server } from '../server.ts'
+import { text } from '../text.ts'
+import { undoRestore } from './undo.ts'
+
+export function DeleteDialog({
+  conversationId,
+  message,
+  transcript,
+  queue,
+  onClose,
+}: {
+  conversationId: string
+  message: MessageEntry
+  transcript: Transcript
+  queue: QueueView | null
+  onClose(): void
+}) {
+  const notices = useNotices()
+  const later = transcript.entries.filter((entry) => entry.at >= message.at)
+  const messages = later.filter((entry) => entry.type === 'message').length
+  const answers = later.filter((entry) => entry.type === 'run').length
+
+  async function remove(): Promise<void> {
+    const { checkpoint_id, undo_until, cleared } = await server.deleteMessage(
+      conversationId,
+      message.messageId,
+    )
+    notices.show({
+      message: text.deletion.done(messages, dateOf(undo_until)),
+      details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+      undo: { label: text.undo, run: undo },
+    })
+    if (checkpoint_id !== null) {
+      notices.show({
+        message: text.deletion.filesStay,
+        undo: {
+          label: text.deletion.restoreFiles,
+          run: () => undoRestore(conversationId, checkpoint_id, notices),
+        },
+      })
+    }
+    await refresh(conversationId)
+  }
+
+  async function undo(): Promise<void> {
+    await server.undelete(conversationId, { message_id: message.messageId })
+    await refresh(conversationId)
+  }
+
+  return (
+    <Dialog
+      title={text.deletion.title}
+      onClose={onClose}
+      action={{ label: text.deletion.action, look: 'danger', run: remove }}
+    >
+      <blockquote className="said-short">{shortened(message.content, 200)}</blockquote>
+      <ul>
+        <li>{text.deletion.leaves(messages, answers)}</li>
+        {queue?.active && <li>{text.deletion.stops}</li>}
+        {queue && queue.items.length > 0 && <li>{text.deletion.clears(queue.items.length)}</li>}
+        <li>{text.deletion.stays}</li>
+        <li>{text.deletion.undoable}</li>
+      </ul>
+    </Dialog>
+  )
+}

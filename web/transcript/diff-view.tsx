@@ -1,0 +1,47 @@
+import { memo, useMemo, useState } from 'react'
+import { Button } from '../controls/button.tsx'
+import { text } from '../text.ts'
+import { type DiffLine, diffLines } from './diff-lines.ts'
+
+const SHOWN_LINES = 300
+const signs = { same: ' ', added: '+', removed: '−', gap: ' ' } as const
+
+export const DiffView = memo(function DiffView({ diff, label }: { diff: string; label: string }) {
+  const lines = useMemo(() => diffLines(diff), [diff])
+  const [isWhole, setWhole] = useState(false)
+  const shown = isWhole ? lines : lines.slice(0, SHOWN_LINES)
+  return (
+    <div className="diff" role="group" aria-label={text.diff.of(label)} tabIndex={0}>
+      <div className="diff-lines">
+        {shown.map((line, index) => (
+          <Line key={index} line={line} />
+        ))}
+      </div>
+      {shown.length < lines.length && (
+        <Button look="quiet" onClick={() => setWhole(true)}>
+          {text.diff.showAll(lines.length)}
+        </Button>
+      )}
+    </div>
+  )
+})
+
+function Line({ line: { kind, before, after, text: content } }: { line: DiffLine }) {
+  return (
+    <div className={`diff-line ${kind}`}>
+      <span className="number" data-number={before ?? ''} />
+      <span className="number" data-number={after ?? ''} />
+      <span className="sign">{signs[kind]}</span>
+      <span className="content">{content}</span>
+    </div>
+  )
+}
+
+/** How much a file has changed. */
+export function Counts({ additions, deletions }: { additions: number; deletions: number }) {
+  return (
+    <span className="counts">
+      <span className="plus">+{additions}</span> <span className="minus">−{deletions}</span>
+    </span>
+  )
+}

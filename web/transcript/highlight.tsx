@@ -1,0 +1,79 @@
+import type { Root, RootContent } from 'hast'
+import { Fragment, type ReactNode, useEffect, useState } from 'react'
+
+/** Colours come with a file of their own, which is loaded when there is code to be seen. */
+type Highlight = (code: string, language: string) => Root | null
+
+let loading: Promise<Highlight> | null = null
+let loaded: Highlight | null = null
+
+const MAX_CHARACTERS = 60_000
+
+async function loadHighlight(): Promise<Highlight> {
+  const { common, createLowlight } = await import('lowlight')
+  const lowlight = createLowlight(common)
+  loaded = (code, language) => (lowlight.registered(language) ? lowlight.highlight(language, code) : null)
+  return loaded
+}
+
+export function Highlighted({ code, language }: { code: string; language: string }) {
+  const [highlight, setHighlight] = useState<Highlight | null>(() => loaded)
+  const isWorthIt = language !== '' && code.length <= MAX_CHARACTERS
+  useEffect(() => {
+    if (highlight || !isWorthIt) return
+    loading ??= loadHighlight()
+    let isGone = false
+    loading.then(
+      (found) => {
+        if (!isGone) setHighlight(() => found)
+      },
+      () => {
+        // Without colours it can be read as well; the next piece of code asks again.
+        loading = null
+      },
+    )
+    return () => {
+      isGone = true
+    }
+  }, [highlight, isWorthIt])
+  const tree = highlight && isWorthIt ? highlight(code, language.toLowerCase()) : null
+  return <>{tree ? elements(tree.children) : code}</>
+}
+
+function elements(nodes: readonly RootContent[]): ReactNode {
+  return nodes.map((node, index) => <Fragment key={index}>{element(node)}</Fragment>)
+}
+
+function element(node: RootContent): ReactNode {
+  if (node.type === 'text') return node.value
+  if (node.type !== 'element') return null
+  const names = node.properties.className
+  return <span className={Array.isArray(names) ? names.join(' ') : undefined}>{elements(node.children)}</span>
+}
+
+/** The language that a file's name tells. */
+export function languageOf(path: string): string {
+  const extension = path.slice(path.lastIndexOf('.') + 1).toLowerCase()
+  return languages[extension] ?? extension
+}
+
+const languages: Readonly<Record<string, string>> = {
+  mjs: 'javascript',
+  cjs: 'javascript',
+  jsx: 'javascript',
+  tsx: 'typescript',
+  mts: 'typescript',
+  py: 'python',
+  rb: 'ruby',
+  rs: 'rust',
+  kt: 'kotlin',
+  sh: 'bash',
+  yml: 'yaml',
+  md: 'markdown',
+  htm: 'xml',
+  html: 'xml',
+  svg: 'xml',
+  h: 'c',
+  hpp: 'cpp',
+  cs: 'csharp',
+}

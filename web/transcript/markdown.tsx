@@ -1,0 +1,166 @@
+import { lexer, type Token, type Tokens } from 'marked'
+import { Fragment, memo, type ReactNode, useMemo } from 'react'
+import remend from 'remend'
+import { CodeBlock } from './code-block.tsx'
+import { decodeEntities } from './entities.ts'
+
+/**
+ * Markdown as React elements. HTML never comes to be: what looks like it is shown as it is written, and links lead only to
+ * where a link may lead.
+ */
+export const Markdown = memo(function Markdown({ source, isOpen }: { source: string; isOpen: boolean }) {
+  // While a text is being written its last mark may not be closed yet; it is shown as if it were.
+  const blocks = useMemo(() => lexer(isOpen ? remend(source) : source), [source, isOpen])
+  return (
+    <div className="markdown">
+      {blocks.map((block, index) => (
+        <Block key={index} raw={block.raw} token={block} isLast={isOpen && index === blocks.length - 1} />
+      ))}
+    </div>
+  )
+})
+
+/** Drawn again only when its own text has changed: most of a long answer never does. */
+const Block = memo(
+  function Block({ token, isLast }: { raw: string; token: Token; isLast: boolean }) {
+    return <>{block(token, isLast)}</>
+  },
+  (before, after) => before.raw === after.raw && before.isLast === after.isLast,
+)
+
+function block(token: Token, isLast: boolean): ReactNode {
+  switch (token.type) {
+    case 'space':
+    case 'def':
+      return null
+    case 'code':
+      return <CodeBlock code={token.text as string} language={(token as Tokens.Code).lang} isOpen={isLast} />
+    case 'heading':
+      return heading(token as Tokens.Heading)
+    case 'hr':
+      return <hr />
+    case 'blockquote':
+      return <blockquote>{blocksOf((token as Tokens.Blockquote).tokens, isLast)}</blockquote>
+    case 'list':
+      return list(token as Tokens.List, isLast)
+    case 'table':
+      return table(token as Tokens.Table)
+    case 'paragraph':
+      return <p>{inlineOf(token.tokens)}</p>
+    case 'html':
+      return <p className="raw">{token.raw}</p>
+    default:
+      // A loose piece of text in a list, or what a later version may bring.
+      return inner(token) ? <Fragment>{inlineOf(inner(token))}</Fragment> : token.raw
+  }
+}
+
+function blocksOf(tokens: readonly Token[], isLast: boolean): ReactNode {
+  return tokens.map((token, index) => (
+    <Fragment key={index}>{block(token, isLast && index === tokens.length - 1)}</Fragment>
+  ))
+}
+
+/** The page has its own headings; those of an answer lie below them. */
+function heading({ depth, tokens }: Tokens.Heading): ReactNode {
+  const Name = `h${Math.min(depth + 2, 6)}` as 'h3'
+  return <Name className={`depth-${depth}`}>{inlineOf(tokens)}</Name>
+}
+
+function list({ ordered, start, items }: Tokens.List, isLast: boolean): ReactNode {
+  const Name = ordered ? 'ol' : 'ul'
+  const first = ordered && typeof start === 'number' && start !== 1 ? { start } : {}
+  return (
+    <Name {...first}>
+      {items.map((item, index) => (
+        <li key={index} className={item.task ? 'task' : undefined}>
+          {item.task && (
+            <input type="checkbox" checked={item.checked ?? false} disabled aria-label={item.text} />
+          )}
+          {blocksOf(
+            item.tokens.filter((token) => token.type !== 'checkbox'),
+            isLast && index === items.length - 1,
+          )}
+        </li>
+      ))}
+    </Name>
+  )
+}
+
+function table({ header, rows }: Tokens.Table): ReactNode {
+  return (
+    <div className="table" tabIndex={0} role="group">
+      <table>
+        <thead>
+          <tr>{header.map((cell, index) => tableCell('th', cell, index))}</tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={index}>{row.map((cell, column) => tableCell('td', cell, column))}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function tableCell(Name: 'th' | 'td', { align, tokens }: Tokens.TableCell, key: number): ReactNode {
+  return (
+    <Name key={key} className={align ? `align-${align}` : undefined}>
+      {inlineOf(tokens)}
+    </Name>
+  )
+}
+
+function inner(token: Token): Token[] | undefined {
+  return 'tokens' in token ? token.tokens : undefined
+}
+
+function inlineOf(tokens: readonly Token[] = []): ReactNode {
+  return tokens.map((token, index) => <Fragment key={index}>{inline(token)}</Fragment>)
+}
+
+function inline(token: Token): ReactNode {
+  switch (token.type) {
+    case 'strong':
+      return <strong>{inlineOf(token.tokens)}</strong>
+    case 'em':
+      return <em>{inlineOf(token.tokens)}</em>
+    case 'del':
+      return <del>{inlineOf(token.tokens)}</del>
+    case 'codespan':
+      return <code>{token.text as string}</code>
+    case 'br':
+      return <br />
+    case 'link':
+      return <SafeLink href={token.href as string}>{inlineOf(token.tokens)}</SafeLink>
+    case 'image':
+      // Not loaded: asking for it would tell whoever it belongs to what was read here.
+      return (
+        <SafeLink href={token.href as string}>{(token.text as string) || (token.href as string)}</SafeLink>
+      )
+    case 'html':
+      return token.raw
+    case 'text':
+    case 'escape':
+      return inner(token) ? inlineOf(inner(token)) : decodeEntities(token.text as string)
+    default:
+      return token.raw
+  }
+}
+
+/** Null when it leads nowhere that a model should send anybody. */
+export function safeAddress(href: string): string | null {
+  const decoded = decodeEntities(href).trim()
+  return /^(https?:\/\/|mailto:)/i.test(decoded) && URL.canParse(decoded) ? decoded : null
+}
+
+export function SafeLink({ href, children }: { href: string; children: ReactNode }) {
+  const address = safeAddress(href)
+  if (address === null) return <span title={href}>{children}</span>
+  return (
+    <a href={address} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  )
+}

@@ -1,0 +1,64 @@
+import { memo } from 'react'
+import type { MessageEntry } from '../../src/replay/transcript.ts'
+import { Button } from '../controls/button.tsx'
+import { Icon } from '../controls/icon.tsx'
+import { bytesOf, dateOf, timeOf } from '../format.ts'
+import { text } from '../text.ts'
+
+export type MessageAction = 'restore' | 'fork' | 'edit' | 'delete'
+
+interface MessageProps {
+  message: MessageEntry
+  onAct(action: MessageAction, message: MessageEntry): void
+}
+
+/** What a person said, as they wrote it, and what can be done from here. */
+export const MessageRow = memo(function MessageRow({ message, onAct }: MessageProps) {
+  const { content, timestamp, activeFiles, attachments, checkpointId } = message
+  return (
+    <>
+      <div className="row-head">
+        <span className="who">{text.transcript.you}</span>
+        <time dateTime={timestamp} title={dateOf(timestamp)}>
+          {timeOf(timestamp)}
+        </time>
+      </div>
+      <div className="said">{content}</div>
+      {(activeFiles.length > 0 || attachments.length > 0) && (
+        <ul className="chips" aria-label={text.transcript.sentAlong}>
+          {activeFiles.map((path) => (
+            <li key={path} className="chip">
+              <Icon name="file" />
+              {path}
+            </li>
+          ))}
+          {attachments.map(({ name, bytes }, index) => (
+            <li key={index} className="chip">
+              <Icon name="clip" />
+              {name} <span className="quiet">{bytesOf(bytes)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="row-actions" role="group" aria-label={text.transcript.actions}>
+        <Button
+          look="quiet"
+          icon="restore"
+          disabled={checkpointId === null}
+          onClick={() => onAct('restore', message)}
+        >
+          {text.transcript.restore}
+        </Button>
+        <Button look="quiet" icon="fork" onClick={() => onAct('fork', message)}>
+          {text.transcript.fork}
+        </Button>
+        <Button look="quiet" icon="edit" onClick={() => onAct('edit', message)}>
+          {text.transcript.editAndFork}
+        </Button>
+        <Button look="quiet" icon="trash" onClick={() => onAct('delete', message)}>
+          {text.transcript.delete}
+        </Button>
+      </div>
+    </>
+  )
+})

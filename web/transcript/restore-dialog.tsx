@@ -1,0 +1,43 @@
+import { useQuery } from '@tanstack/react-query'
+import { Dialog } from '../controls/dialog.tsx'
+import { FilesReport } from '../controls/files-report.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { explain, refresh, server } from '../server.ts'
+import { text } from '../text.ts'
+import { sayRestored } from './undo.ts'
+
+/** Shows what putting the files back would do before it is done. */
+export function RestoreDialog({
+  conversationId,
+  checkpointId,
+  onClose,
+}: {
+  conversationId: string
+  checkpointId: string
+  onClose(): void
+}) {
+  const notices = useNotices()
+  const preview = useQuery({
+    queryKey: ['restore preview', conversationId, checkpointId],
+    queryFn: () => server.restore(conversationId, { checkpoint_id: checkpointId, dry_run: true }),
+    staleTime: 0,
+    gcTime: 0,
+  })
+  async function restore(): Promise<void> {
+    const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
+    sayRestored(conversationId, done, done.safety_checkpoint, notices)
+    await refresh(conversationId)
+  }
+  return (
+    <Dialog
+      title={text.restore.title}
+      onClose={onClose}
+      action={{ label: text.restore.action, run: restore, isReady: preview.isSuccess }}
+    >
+      <p>{text.restore.means}</p>
+      {preview.isPending && <p>{text.looking}</p>}
+      {preview.isError && <p className="failure">{explain(preview.error)}</p>}
+      {preview.data && <FilesReport report={preview.data} />}
+    </Dialog>
+  )
+}

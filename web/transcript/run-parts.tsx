@@ -1,0 +1,165 @@
+import { memo } from 'react'
+import type { Item, ReasoningItem, RunEntry, TextItem } from '../../src/replay/transcript.ts'
+import { Button } from '../controls/button.tsx'
+import { Foldable } from '../controls/foldable.tsx'
+import { Icon } from '../controls/icon.tsx'
+import { dateOf, durationOf, numberOf, timeOf } from '../format.ts'
+import { Link } from '../location.tsx'
+import { text } from '../text.ts'
+import { MarkRow } from './mark.tsx'
+import { Markdown, SafeLink } from './markdown.tsx'
+import { useOpen } from './open-parts.tsx'
+import { ToolCard } from './tool-card.tsx'
+
+export const RunHead = memo(function RunHead({ run }: { run: RunEntry }) {
+  return (
+    <div className="row-head">
+      <span className="who">{run.agent ?? text.transcript.agent}</span>
+      <time dateTime={run.startedAt} title={dateOf(run.startedAt)}>
+        {timeOf(run.startedAt)}
+      </time>
+    </div>
+  )
+})
+
+interface ItemProps {
+  item: Item
+  runId: string
+  conversationId: string
+  isOver: boolean
+}
+
+export const RunItem = memo(function RunItem({ item, runId, conversationId, isOver }: ItemProps) {
+  switch (item.type) {
+    case 'text':
+      return <Answer item={item} isOver={isOver} />
+    case 'reasoning':
+      return <Reasoning item={item} runId={runId} />
+    case 'tool':
+      return <ToolCard tool={item} runId={runId} conversationId={conversationId} isOver={isOver} />
+    case 'mark':
+      return <MarkRow mark={item.mark} at={eventOf(item.key)} conversationId={conversationId} />
+    case 'other':
+      return <p className="quiet">{text.transcript.unknownItem(item.itemType)}</p>
+  }
+})
+
+function eventOf(key: string): number {
+  return Number(key.replace('event ', ''))
+}
+
+function Answer({ item, isOver }: { item: TextItem; isOver: boolean }) {
+  return item.parts.map((part) => (
+    <div key={part.contentIndex} className="answer">
+      <Markdown source={part.text} isOpen={item.status === 'in_progress' && !isOver} />
+      {part.refusal !== null && (
+        <p className="refusal">
+          <strong>{text.transcript.refused}</strong> {part.refusal}
+        </p>
+      )}
+      {part.citations.length > 0 && (
+        <ol className="citations" aria-label={text.transcript.sources}>
+          {part.citations.map((citation, index) => (
+            <li key={index}>
+              <Citation citation={citation} />
+            </li>
+          ))}
+        </ol>
+      )}
+    </div>
+  ))
+}
+
+function Citation({ citation }: { citation: Record<string, unknown> }) {
+  const { url, title, filename, file_id } = citation
+  const name = [title, filename, url, file_id].find((value) => typeof value === 'string' && value !== '')
+  const shown = typeof name === 'string' ? name : String(citation.type)
+  return typeof url === 'string' ? <SafeLink href={url}>{shown}</SafeLink> : <span>{shown}</span>
+}
+
+function Reasoning({ item, runId }: { item: ReasoningItem; runId: string }) {
+  const [isOpen, toggle] = useOpen(`${runId} ${item.key}`, false)
+  const isThinking = item.status === 'in_progress'
+  return (
+    <Foldable
+      className="reasoning"
+      isOpen={isOpen}
+      onToggle={toggle}
+      heading={<span>{isThinking ? text.transcript.thinking : text.transcript.thought}</span>}
+    >
+      {item.parts.map((part) => (
+        <Markdown key={part.summaryIndex} source={part.text} isOpen={isThinking} />
+      ))}
+    </Foldable>
+  )
+}
+
+interface RunEndProps {
+  run: RunEntry
+  conversationId: string
+  onFork(eventNumber: number): void
+  onAgain(run: RunEntry): void
+}
+
+export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgain }: RunEndProps) {
+  if (run.endedAt === null) {
+    return (
+      <p className="at-work" role="status">
+        <span className="dots" aria-hidden="true" />
+        {text.transcript.atWork}
+      </p>
+    )
+  }
+  const usage = run.final?.usage
+  return (
+    <>
+      {run.error && <RunError run={run} error={run.error} onAgain={onAgain} />}
+      {!run.error && run.status !== 'completed' && (
+        <p className="run-status">
+          <Icon name="alert" />
+          {text.transcript.ended[run.status] ?? run.status}
+          {run.reason !== null && ` (${run.reason})`}
+        </p>
+      )}
+      <div className="run-end">
+        <span>{text.transcript.took(durationOf(run.startedAt, run.endedAt))}</span>
+        {usage && (
+          <span>{text.transcript.usage(numberOf(usage.input_tokens), numberOf(usage.output_tokens))}</span>
+        )}
+        <span className="row-actions">
+          <Link className="button quiet" to={{ conversationId, view: 'context', at: run.upTo }}>
+            <Icon name="eye" />
+            {text.transcript.whatItSaw}
+          </Link>
+          <Button look="quiet" icon="fork" onClick={() => onFork(run.upTo)}>
+            {text.transcript.forkAfter}
+          </Button>
+        </span>
+      </div>
+    </>
+  )
+})
+
+function RunError({
+  run,
+  error,
+  onAgain,
+}: {
+  run: RunEntry
+  error: NonNullable<RunEntry['error']>
+  onAgain(run: RunEntry): void
+}) {
+  return (
+    <div className="run-error" role="group" aria-label={text.transcript.failed}>
+      <p>
+        <Icon name="alert" />
+        <strong>{text.transcript.failed}</strong> <code>{error.code}</code>
+      </p>
+      <p>{error.message}</p>
+      <p className="quiet">{text.transcript.whatToDo(error.code, error.source, error.is_retryable)}</p>
+      <Button icon="restore" onClick={() => onAgain(run)}>
+        {text.transcript.sendAgain}
+      </Button>
+    </div>
+  )
+}

@@ -1,0 +1,211 @@
+import { memo, useEffect, useRef, useState } from 'react'
+import type { FileEdit, ToolItem } from '../../src/replay/transcript.ts'
+import { Button } from '../controls/button.tsx'
+import { Foldable } from '../controls/foldable.tsx'
+import { useNotices } from '../controls/notices.tsx'
+import { durationOf, shortened } from '../format.ts'
+import { server } from '../server.ts'
+import { text } from '../text.ts'
+import { Counts, DiffView } from './diff-view.tsx'
+import { Highlighted } from './highlight.tsx'
+import { useOpen } from './open-parts.tsx'
+
+interface ToolProps {
+  tool: ToolItem
+  conversationId: string
+  runId: string
+  /** The run has ended: nothing goes on here any more. */
+  isOver: boolean
+}
+
+type State = 'writing' | 'asking' | 'running' | 'done' | 'failed' | 'denied' | 'broken-off'
+
+export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, isOver }: ToolProps) {
+  const state = stateOf(tool, isOver)
+  const isOpenByItself =
+    state === 'asking' || state === 'running' || state === 'failed' || tool.edits.length > 0
+  const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
+  const heading = (
+    <>
+      <span className="tool-name">{tool.name ?? tool.toolType}</span>
+      <span className="tool-summary">{summaryOf(tool)}</span>
+      {tool.edits.map((edit, index) => (
+        <Counts key={index} {...edit} />
+      ))}
+      <span className="tool-time">{tool.endedAt !== null && durationOf(tool.startedAt, tool.endedAt)}</span>
+      <span className={`tool-state ${state}`}>{text.tools.states[state]}</span>
+    </>
+  )
+  return (
+    <Foldable isOpen={isOpen} onToggle={toggle} heading={heading} className={`tool ${state}`}>
+      <Arguments tool={tool} />
+      {state === 'asking' && <Approval tool={tool} conversationId={conversationId} runId={runId} />}
+      {tool.approval && tool.approval.status !== 'requested' && (
+        <p className="approval-answer">
+          {text.tools.answered(tool.approval.status, tool.approval.by, tool.approval.reason)}
+        </p>
+      )}
+      {tool.edits.map((edit, index) => (
+        <Edit key={index} edit={edit} />
+      ))}
+      <Output tool={tool} isLive={state === 'running'} />
+      <Images tool={tool} />
+    </Foldable>
+  )
+})
+
+function stateOf(tool: ToolItem, isOver: boolean): State {
+  if (tool.approval?.status === 'denied') return 'denied'
+  if (tool.phase === 'failed') return 'failed'
+  if (tool.phase === 'output' || tool.endedAt !== null) return 'done'
+  if (isOver || tool.status === 'incomplete') return 'broken-off'
+  if (tool.approval?.status === 'requested') return 'asking'
+  return tool.phase === 'arguments' && tool.argumentsJson === undefined ? 'writing' : 'running'
+}
+
+/** What a person wants to know of a call at a glance. */
+function summaryOf(tool: ToolItem): string {
+  const given = tool.argumentsJson
+  if (typeof given === 'object' && given !== null) {
+    const { command, path, query, pattern, title } = given as Record<string, unknown>
+    const telling = [command, path, query, pattern, title].find((value) => typeof value === 'string')
+    if (typeof telling === 'string') return shortened(telling, 120)
+  }
+  return shortened(tool.argumentsText, 120)
+}
+
+function Arguments({ tool }: { tool: ToolItem }) {
+  const { argumentsText, argumentsJson, code } = tool
+  const isPretty = typeof argumentsJson === 'object' && argumentsJson !== null
+  const shown = isPretty ? JSON.stringify(argumentsJson, null, 2) : argumentsText
+  return (
+    <>
+      {shown !== '' && shown !== '{}' && (
+        <Section name={text.tools.arguments}>
+          <pre tabIndex={0}>
+            <Highlighted code={shown} language={isPretty ? 'json' : ''} />
+          </pre>
+        </Section>
+      )}
+      {code !== null && (
+        <Section name={text.tools.code}>
+          <pre tabIndex={0}>
+            <Highlighted code={code} language="python" />
+          </pre>
+        </Section>
+      )}
+    </>
+  )
+}
+
+function Section({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div className="tool-section">
+      <h4>{name}</h4>
+      {children}
+    </div>
+  )
+}
+
+const SHOWN_CHARACTERS = 6000
+
+function Output({ tool, isLive }: { tool: ToolItem; isLive: boolean }) {
+  const [isWhole, setWhole] = useState(false)
+  const end = useRef<HTMLPreElement>(null)
+  const output = outputText(tool.output)
+  useEffect(() => {
+    if (isLive && end.current) end.current.scrollTop = end.current.scrollHeight
+  }, [isLive, output])
+  if (output === '') return null
+  const isCut = !isWhole && !isLive && output.length > SHOWN_CHARACTERS
+  return (
+    <Section name={isLive ? text.tools.outputSoFar : text.tools.output}>
+      <pre ref={end} className="output" tabIndex={0}>
+        {isCut ? output.slice(0, SHOWN_CHARACTERS) : output}
+      </pre>
+      {isCut && (
+        <Button look="quiet" onClick={() => setWhole(true)}>
+          {text.tools.showAll(output.length)}
+        </Button>
+      )}
+    </Section>
+  )
+}
+
+function outputText(output: unknown): string {
+  if (output === undefined || output === null) return ''
+  return typeof output === 'string' ? output : JSON.stringify(output, null, 2)
+}
+
+export function Edit({ edit }: { edit: FileEdit }) {
+  return (
+    <div className="edit">
+      <p className="edit-name">
+        <span className={`change ${edit.change}`}>{text.changes.words[edit.change]}</span>
+        <code>{edit.path}</code>
+        <Counts {...edit} />
+      </p>
+      {edit.diff === null ? (
+        <p className="quiet">{text.diff.none}</p>
+      ) : (
+        <DiffView diff={edit.diff} label={edit.path} />
+      )}
+    </div>
+  )
+}
+
+/** Asks before a tool runs; whoever answers may say why. */
+function Approval({ tool, conversationId, runId }: Omit<ToolProps, 'isOver'>) {
+  const { attempt } = useNotices()
+  const [reason, setReason] = useState('')
+  const [isSent, setSent] = useState(false)
+  async function answer(approved: boolean): Promise<void> {
+    setSent(true)
+    await attempt(async () => {
+      try {
+        await server.answerApproval(conversationId, runId, {
+          tool_call_id: tool.toolCallId ?? '',
+          approved,
+          ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
+        })
+      } catch (error) {
+        setSent(false)
+        throw error
+      }
+    })
+  }
+  return (
+    <div className="approval" role="group" aria-label={text.tools.mayItRun(tool.name ?? tool.toolType)}>
+      <p>{text.tools.mayItRun(tool.name ?? tool.toolType)}</p>
+      <input
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        placeholder={text.tools.reason}
+        aria-label={text.tools.reason}
+      />
+      <Button look="main" icon="check" disabled={isSent} onClick={() => void answer(true)}>
+        {text.tools.allow}
+      </Button>
+      <Button look="danger" icon="close" disabled={isSent} onClick={() => void answer(false)}>
+        {text.tools.deny}
+      </Button>
+    </div>
+  )
+}
+
+const imageTypes: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  jpeg: 'image/jpeg',
+  webp: 'image/webp',
+}
+
+function Images({ tool }: { tool: ToolItem }) {
+  if (tool.toolType !== 'image_generation') return null
+  const format = (tool.details as { format?: string } | null)?.format
+  const type = imageTypes[format ?? 'png'] ?? 'image/png'
+  return Object.entries(tool.chunks).map(([name, chunk]) =>
+    chunk.encoding === 'base64' && chunk.done ? (
+      <img key={name} className="made" alt={text.tools.image} src={`data:${type};base64,${chunk.data}`} />
+    ) : null,
+  )
+}

@@ -1,0 +1,75 @@
+import { useCallback, useEffect, useRef, useState } from 'react'
+import type { Feed, StreamState } from '../../src/client/index.ts'
+import type { QueueView } from '../../src/protocol/api.ts'
+import type { Transcript } from '../../src/replay/transcript.ts'
+import { server } from '../server.ts'
+
+export interface FeedView {
+  conversationId: string
+  /** Null until its end has been read. */
+  transcript: Transcript | null
+  queue: QueueView | null
+  state: StreamState
+  error: unknown
+  earlier(): Promise<void>
+}
+
+/** No more often than the screen is drawn; in the background, where nothing is drawn, a few times a second. */
+function atNextFrame(work: () => void): () => void {
+  const timer = setTimeout(run, 250)
+  const frame = requestAnimationFrame(run)
+  let isDone = false
+  function run(): void {
+    if (isDone) return
+    stop()
+    work()
+  }
+  function stop(): void {
+    isDone = true
+    clearTimeout(timer)
+    cancelAnimationFrame(frame)
+  }
+  return stop
+}
+
+/** A conversation as it is and goes on. It reconnects by itself and never shows less than it has shown. */
+export function useFeed(conversationId: string): FeedView {
+  const [view, setView] = useState<Omit<FeedView, 'earlier'>>(() => nothingYet(conversationId))
+  const feed = useRef<Feed | null>(null)
+
+  useEffect(() => {
+    const ended = new AbortController()
+    let next: Partial<FeedView> = {}
+    let stopWaiting: (() => void) | null = null
+    function change(part: Partial<FeedView>): void {
+      next = { ...next, ...part }
+      stopWaiting ??= atNextFrame(() => {
+        stopWaiting = null
+        const changed = next
+        next = {}
+        setView((before) => ({ ...before, ...changed }))
+      })
+    }
+    setView(nothingYet(conversationId))
+    feed.current = server.feed(conversationId)
+    feed.current
+      .follow({
+        signal: ended.signal,
+        onTranscript: (transcript) => change({ transcript }),
+        onQueue: (queue) => change({ queue }),
+        onState: (state) => change({ state }),
+      })
+      .catch((error: unknown) => change({ error }))
+    return () => {
+      ended.abort()
+      stopWaiting?.()
+    }
+  }, [conversationId])
+
+  const earlier = useCallback(async () => await feed.current?.earlier(), [])
+  return { ...(view.conversationId === conversationId ? view : nothingYet(conversationId)), earlier }
+}
+
+function nothingYet(conversationId: string): Omit<FeedView, 'earlier'> {
+  return { conversationId, transcript: null, queue: null, state: 'connecting', error: null }
+}

@@ -1,0 +1,25 @@
+import { Button } from './controls/button.tsx'
+import { useNotices } from './controls/notices.tsx'
+import { startConversation } from './conversations/conversation-list.tsx'
+import { text } from './text.ts'
+
+/** What is shown where no conversation is. */
+export function Welcome({ isDemo }: { isDemo: boolean }) {
+  const { attempt } = useNotices()
+  return (
+    <div className="empty welcome">
+      <img src="/icon.svg" alt="" width="64" height="64" />
+      <h1>{text.welcome.title}</h1>
+      <p>{text.welcome.what}</p>
+      <Button look="main" icon="plus" onClick={() => void attempt(startConversation)}>
+        {text.conversations.new}
+      </Button>
+      {isDemo && (
+        <div className="demo-hints">
+          <p>{text.welcome.demo}</p>
+          <pre tabIndex={0}>{text.welcome.demoExamples}</pre>
+        </div>
+      )}
+    </div>
+  )
+}
