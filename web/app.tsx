@@ -144,7 +144,7 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
         <ViewTabs id={id} current={place.view} />
       </header>
       <div className="view">
-        <CurrentView place={place} feed={feed} />
+        <CurrentView place={place} feed={feed} isUntitled={conversation.data?.title === null} />
       </div>
     </>
   )
@@ -194,11 +194,11 @@ function ViewTabs({ id, current }: { id: string; current: View }) {
   )
 }
 
-function CurrentView({ place, feed }: { place: Place; feed: FeedView }) {
+function CurrentView({ place, feed, isUntitled }: { place: Place; feed: FeedView; isUntitled: boolean }) {
   const id = feed.conversationId
   switch (place.view) {
     case 'transcript':
-      return <TranscriptView feed={feed} />
+      return <TranscriptView feed={feed} isUntitled={isUntitled} />
     case 'changes':
       return <ChangesView conversationId={id} isRunning={feed.queue?.active != null} />
     case 'timeline':

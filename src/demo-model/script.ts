@@ -40,7 +40,8 @@ export function replyTo(items: readonly InputItem[]): Reply {
 
 interface Directives {
   steps: Step[]
-  say: number | null
+  /** So many words, or just these. */
+  say: number | string | null
   think: number
   waitMs: number
 }
@@ -53,7 +54,7 @@ function directivesIn(message: string): Directives {
     if (!match) continue
     const [, name = '', rest = ''] = match
     const number = Math.max(0, Math.trunc(Number(rest) || 0))
-    if (name === 'say') found.say = number
+    if (name === 'say') found.say = textIn(rest) ?? number
     else if (name === 'think') found.think = number
     else if (name === 'wait') found.waitMs = number
     else if (name === 'fail') found.steps.push({ type: 'fail', status: number >= 400 ? number : null })
@@ -133,7 +134,18 @@ export function tokensOf(value: unknown): number {
   return Math.ceil(JSON.stringify(value).length / 4)
 }
 
-function wordsOf(count: number): string[] {
+/** A text in quotes, as JSON writes it. */
+function textIn(rest: string): string | null {
+  try {
+    const value: unknown = JSON.parse(rest)
+    return typeof value === 'string' ? value : null
+  } catch {
+    return null
+  }
+}
+
+function wordsOf(count: number | string): string[] {
+  if (typeof count === 'string') return count.split(' ')
   return Array.from({ length: count }, (_, index) => VOCABULARY[index % VOCABULARY.length] ?? '')
 }
 

@@ -67,6 +67,7 @@ function pageWith(styleSheet: string | null) {
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width" />
         <title>${title} · Waymark</title>
+        <link rel="icon" href="/icon.svg" type="image/svg+xml" />
         ${style}
       </head>
       <body>

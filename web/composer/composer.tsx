@@ -21,7 +21,15 @@ import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { mentionAt, withMention } from './mention.ts'
 
 /** Where a message is written. What was not sent is kept, through reloads too. */
-export function Composer({ conversationId, queue }: { conversationId: string; queue: QueueView | null }) {
+export function Composer({
+  conversationId,
+  queue,
+  isUntitled,
+}: {
+  conversationId: string
+  queue: QueueView | null
+  isUntitled: boolean
+}) {
   const { attempt, show } = useNotices()
   const [draft, setDraft] = useState(() => keptDraft(conversationId))
   const [attached, setAttached] = useState<readonly Attached[]>([])
@@ -47,6 +55,7 @@ export function Composer({ conversationId, queue }: { conversationId: string; qu
     if (content.trim() === '' || isSending) return
     setSending(true)
     await attempt(async () => {
+      if (isUntitled) await server.changeConversation(conversationId, { title: shortened(content, 60) })
       // The same draft sent twice, behind a lost answer, is accepted once.
       await server.sendMessage(
         conversationId,

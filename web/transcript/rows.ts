@@ -11,7 +11,10 @@ export type Row =
 const known = new WeakMap<Entry, readonly Row[]>()
 
 export function rowsOf(transcript: Transcript): Row[] {
-  return transcript.entries.flatMap((entry) => {
+  // What it was called before anything was said is told by its title.
+  const first = transcript.from > 1 ? 0 : transcript.entries.findIndex((entry) => entry.type === 'message')
+  return transcript.entries.flatMap((entry, index) => {
+    if (entry.type === 'mark' && entry.mark.kind === 'title' && (first < 0 || index < first)) return []
     const rows = known.get(entry) ?? rowsOfEntry(entry)
     known.set(entry, rows)
     return rows

@@ -81,11 +81,13 @@ function Arguments({ tool }: { tool: ToolItem }) {
   return (
     <>
       {shown !== '' && shown !== '{}' && (
-        <Section name={text.tools.arguments}>
+        // Where a diff tells the same, they need not be in sight.
+        <details className="tool-section" open={tool.edits.length === 0}>
+          <summary>{text.tools.arguments}</summary>
           <pre tabIndex={0}>
             <Highlighted code={shown} language={isPretty ? 'json' : ''} />
           </pre>
-        </Section>
+        </details>
       )}
       {code !== null && (
         <Section name={text.tools.code}>

@@ -24,7 +24,7 @@ type Asked =
   | { type: 'fork'; place: ForkPlace }
   | { type: 'delete'; message: MessageEntry }
 
-export function TranscriptView({ feed }: { feed: FeedView }) {
+export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitled: boolean }) {
   const { conversationId, transcript, queue } = feed
   const { attempt } = useNotices()
   const [asked, setAsked] = useState<Asked | null>(null)
@@ -60,7 +60,7 @@ export function TranscriptView({ feed }: { feed: FeedView }) {
           <p className="loading">{text.loading}</p>
         )}
       </OpenPartsProvider>
-      <Composer key={conversationId} conversationId={conversationId} queue={queue} />
+      <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
       {asked?.type === 'restore' && (
         <RestoreDialog conversationId={conversationId} checkpointId={asked.checkpointId} onClose={close} />
       )}
@@ -107,6 +107,7 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
   const sticks = useRef(true)
   const [kept] = useState(() => keptPlace(conversationId))
   const isPlaced = useRef(false)
+  const lastTop = useRef(0)
   const from = useRef(transcript.from)
   const isPrepended = transcript.from < from.current
 
@@ -157,7 +158,10 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
     const handle = list.current
     if (!element || !handle) return
     const left = element.scrollHeight - element.scrollTop - element.clientHeight
-    sticks.current = left < NEAR_END
+    // Only going up leaves the end: what grows below moves it away by itself.
+    if (left < NEAR_END) sticks.current = true
+    else if (element.scrollTop < lastTop.current) sticks.current = false
+    lastTop.current = element.scrollTop
     setAtEnd(sticks.current)
     if (element.scrollTop < NEAR_START) fetchEarlier()
     const index = handle.findItemIndex(handle.scrollOffset)

@@ -1,0 +1,2 @@
+export function findBrowser(env?: NodeJS.ProcessEnv): string | null
+export function hasProgram(name: string, env?: NodeJS.ProcessEnv): boolean

@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest'
+import { say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
+
+describe('the transcript in a browser', () => {
+  const { server, open, start } = withBrowser()
+
+  it('a new conversation is begun, titled by its first message, and answered', async () => {
+    const page = await open()
+    await page.getByRole('heading', { name: 'What was said' }).waitFor()
+    await page.getByText('Demo model: a script, not an AI').waitFor()
+    await page.keyboard.press('n')
+    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await say(page, 'I am Ada')
+    await page.getByText('Hello Ada.').waitFor()
+    await page.getByRole('heading', { level: 1, name: 'I am Ada' }).waitFor()
+    await say(page, 'What is my name?')
+    await page.getByText('Your name is Ada.').waitFor()
+    expect(await page.title()).toBe('I am Ada · Waymark')
+    // What it was called is no event that anybody needs to read about.
+    expect(await transcriptText(page)).not.toContain('Renamed')
+  })
+
+  it('an answer is Markdown, with code in colours', async () => {
+    const { page } = await start('Markdown')
+    const markdown = [
+      '# A heading',
+      'Some **bold**, *slanted* and `code` &amp; a [link](https://example.com/).',
+      '- one\n- [x] done\n\n| a | b |\n| - | -: |\n| 1 | 2 |',
+      '```ts\nconst answer: number = 42\n```',
+      '> quoted',
+    ].join('\n\n')
+    await say(page, `!say ${JSON.stringify(markdown)}`)
+    await untilIdle(page)
+    const answer = page.locator('.answer')
+    await answer.getByRole('heading', { name: 'A heading' }).waitFor()
+    expect(await answer.locator('strong').innerText()).toBe('bold')
+    expect(await answer.locator('em').innerText()).toBe('slanted')
+    expect(await answer.getByText('& a').count()).toBe(1)
+    const link = answer.getByRole('link', { name: 'link' })
+    expect(await link.getAttribute('href')).toBe('https://example.com/')
+    expect(await link.getAttribute('rel')).toBe('noopener noreferrer')
+    expect(await answer.getByRole('cell').allInnerTexts()).toEqual(['1', '2'])
+    await expect.poll(() => answer.locator('.hljs-keyword').innerText()).toBe('const')
+    expect(await answer.locator('pre').innerText()).toBe('const answer: number = 42')
+    expect(await answer.locator('blockquote').innerText()).toBe('quoted')
+  })
+
+  it('tools show their arguments, live output, status and duration, edits as diffs, and reasoning is folded', async () => {
+    const { page } = await start('Tools')
+    await say(
+      page,
+      [
+        '!think 5',
+        '!write_to_file {"path":"notes.txt","content":"one\\ntwo\\n"}',
+        '!replace_in_file {"path":"notes.txt","search":"two","replace":"three"}',
+        '!run_command {"command":"echo first; sleep 1; echo second"}',
+      ].join('\n'),
+    )
+    const write = page.locator('.tool', { hasText: 'write_to_file' })
+    await write.getByText('done').waitFor()
+    expect(await write.locator('.diff-line.added .content').allInnerTexts()).toEqual(['one', 'two'])
+    const replace = page.locator('.tool', { hasText: 'replace_in_file' })
+    await replace.getByText('done').waitFor()
+    expect(await replace.locator('.diff-line.removed .content').allInnerTexts()).toEqual(['two'])
+    expect(await replace.locator('.diff-line.added .content').allInnerTexts()).toEqual(['three'])
+
+    const command = page.locator('.tool', { hasText: 'run_command' })
+    await command.getByText('waits for you').waitFor()
+    await command.getByRole('button', { name: 'Allow' }).click()
+    await command.getByText('Output so far').waitFor()
+    expect(await command.locator('.output').innerText()).toContain('first')
+    await untilIdle(page)
+    await command.getByRole('button', { expanded: false }).click()
+    expect(await command.locator('.output').innerText()).toContain('first\nsecond')
+    expect(await command.getByText('Allowed by browser').count()).toBe(1)
+    expect(await command.locator('.tool-time').innerText()).toMatch(/^\d+(\.\d)? (ms|s)$/)
+    expect(await command.locator('pre').first().innerText()).toContain('"command": "echo first')
+
+    const thought = page.getByRole('button', { name: 'Thought' })
+    expect(await page.getByText('the ledger keeps every word').count()).toBe(0)
+    await thought.click()
+    await page.getByText('the ledger keeps every word').waitFor()
+  })
+
+  it('a tool that was denied says so, with the reason', async () => {
+    const { page } = await start('Denied')
+    await say(page, '!run_command {"command":"rm -rf /"}')
+    const command = page.locator('.tool', { hasText: 'run_command' })
+    await command.getByRole('textbox', { name: 'Why (if you like)' }).fill('too dangerous')
+    await command.getByRole('button', { name: 'Deny' }).click()
+    await command.getByText('denied', { exact: true }).waitFor()
+    await untilIdle(page)
+    await page.getByText('too dangerous').first().waitFor()
+  })
+
+  it('an error says what happened and what to do, and the message can be sent again', async () => {
+    const { page } = await start('Errors')
+    await say(page, '!fail 400')
+    await page.getByText('This did not work.').waitFor()
+    await page.getByText('demo_failure').waitFor()
+    await page.getByText('The model’s server refused it.').waitFor()
+    await page.getByRole('button', { name: 'Send it again' }).click()
+    await expect.poll(() => page.getByText('demo_failure').count()).toBe(2)
+  })
+
+  it('[L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {
+    const { id, page } = await start('Reload')
+    await say(page, '!wait 25\n!think 4\n!say 300')
+    await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 300)
+    const other = await open(`/c/${id}`)
+    await other.locator('.answer').waitFor()
+    const before = await page.locator('.answer').innerText()
+    await page.reload()
+    await page.locator('.answer').waitFor()
+    // It went on meanwhile.
+    expect((await page.locator('.answer').innerText()).startsWith(before.trimEnd())).toBe(true)
+
+    await untilIdle(page)
+    await untilIdle(other)
+    const end = await transcriptText(page)
+    expect(end).toContain('tokens in')
+    expect(await transcriptText(other)).toBe(end)
+    await page.reload()
+    await page.getByText('tokens in').waitFor()
+    expect(await transcriptText(page)).toBe(end)
+  })
+
+  it('[L7] stopped in the middle, a reload shows just what was there', async () => {
+    const { page } = await start('Stopped')
+    await say(page, '!wait 30\n!say 1000')
+    await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 200)
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await page.getByText('Stopped.').waitFor()
+    await untilIdle(page)
+    const text = await transcriptText(page)
+    await page.reload()
+    await page.getByText('Stopped.').waitFor()
+    expect(await transcriptText(page)).toBe(text)
+  })
+
+  it('[R1] messages wait as chips that can be taken back, and go on by themselves', async () => {
+    const { page } = await start('Queue')
+    await say(page, '!wait 40\n!say 60')
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+    await say(page, 'second message')
+    await say(page, 'third message')
+    const waiting = page.getByRole('list', { name: 'Waiting messages' })
+    await expect.poll(() => waiting.getByRole('listitem').count()).toBe(2)
+    expect(
+      await page.getByRole('navigation', { name: 'Conversations' }).getByText('2 queued').count(),
+    ).toBeLessThan(2)
+    await waiting.getByRole('button', { name: 'Take back “third message”' }).click()
+    await expect.poll(() => waiting.getByRole('listitem').count()).toBe(1)
+    await page.locator('.row.message', { hasText: 'second message' }).waitFor({ timeout: 20_000 })
+    await untilIdle(page)
+    expect(await transcriptText(page)).not.toContain('third message')
+  })
+
+  it('a memory checkpoint is a divider that opens to what was kept and dropped', async () => {
+    const { id, page } = await start('Memory')
+    await say(page, 'I am Ada')
+    await page.getByText('Hello Ada.').waitFor()
+    await say(page, 'something else')
+    await untilIdle(page)
+    await server().client.shortenMemory(id, { strategy: 'summarize' })
+    await say(page, 'and now?')
+    const divider = page.getByRole('button', { name: /The model’s memory was summarized/ })
+    await divider.waitFor()
+    await untilIdle(page)
+    await divider.click()
+    await page.getByText('everything from event').waitFor()
+    await page.getByText('my name is Ada').waitFor()
+    await page.getByRole('button', { name: 'Let the model see everything again' }).click()
+    await page.getByRole('button', { name: 'The model sees everything again' }).waitFor()
+  })
+})

@@ -1,0 +1,134 @@
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { findBrowser } from '../../scripts/find-browser.mjs'
+import type { Config } from '../../src/config.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/** A real browser, and pages in it that are signed in. */
+export interface TestBrowser {
+  browser: Browser
+  /** A page of a browser of its own, as another device would be. */
+  open(server: { url: string; token: string }, path?: string, options?: PageOptions): Promise<TestPage>
+  close(): Promise<void>
+}
+
+export interface TestPage {
+  page: Page
+  context: BrowserContext
+  /** What went wrong in it: errors, and whatever the content policy refused. */
+  problems: string[]
+}
+
+export interface PageOptions {
+  width?: number
+  height?: number
+  theme?: 'light' | 'dark'
+}
+
+export async function launchBrowser(): Promise<TestBrowser> {
+  const executablePath = findBrowser()
+  if (executablePath === null) throw new Error('no Chrome or Chromium was found')
+  const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  const browser = await chromium.launch({
+    executablePath,
+    args: [...asRoot, '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  })
+  return {
+    browser,
+    async open(server, path = '/', { width = 1280, height = 860, theme = 'light' } = {}) {
+      const context = await browser.newContext({
+        viewport: { width, height },
+        colorScheme: theme,
+        locale: 'en-GB',
+        timezoneId: 'UTC',
+      })
+      await context.addCookies([await signIn(server)])
+      const page = await context.newPage()
+      const problems: string[] = []
+      page.on('pageerror', (error) => problems.push(String(error.stack ?? error)))
+      page.on('console', (message) => {
+        if (message.type() === 'error') problems.push(message.text())
+      })
+      page.setDefaultTimeout(15_000)
+      await page.goto(server.url + path)
+      return { page, context, problems }
+    },
+    close: () => browser.close(),
+  }
+}
+
+/** The cookie that the server gives whoever shows the token. */
+async function signIn({ url, token }: { url: string; token: string }) {
+  const answer = await fetch(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
+  expect(answer.status).toBe(200)
+  const [name = '', value = ''] = (answer.headers.getSetCookie()[0] ?? '').split(';')[0]?.split('=') ?? []
+  return { name, value, url, httpOnly: true, sameSite: 'Strict' as const }
+}
+
+/** Writes a message and sends it. */
+export async function say(page: Page, content: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill(content)
+  await page.keyboard.press('Enter')
+}
+
+/** The transcript as it is read: every row that is drawn. */
+export async function transcriptText(page: Page): Promise<string> {
+  return await page.getByRole('region', { name: 'Transcript' }).innerText()
+}
+
+/** Until nothing runs and nothing waits. */
+export async function untilIdle(page: Page): Promise<void> {
+  await expect.poll(() => page.getByText('At work …').count(), { timeout: 20_000 }).toBe(0)
+  await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
+}
+
+/** A server and a browser for all tests of a file. A page that has seen a problem fails its test. */
+export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Config> = () => ({})) {
+  let server: TestServer | undefined
+  let browser: TestBrowser | undefined
+  let opened: TestPage[] = []
+  beforeAll(async () => {
+    ;[server, browser] = await Promise.all([startTestServer(await config()), launchBrowser()])
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await server?.close()
+  })
+  afterEach(async () => {
+    const closing = opened
+    opened = []
+    for (const { context } of closing) await context.close()
+    expect(closing.flatMap(({ problems }) => problems)).toEqual([])
+  })
+
+  function here(): TestServer {
+    if (!server) throw new Error('the server is not there yet')
+    return server
+  }
+
+  async function open(path?: string, options?: PageOptions): Promise<Page> {
+    if (!browser) throw new Error('the browser is not there yet')
+    const one = await browser.open(here(), path, options)
+    opened.push(one)
+    return one.page
+  }
+
+  return {
+    server: here,
+    open,
+    /** A new conversation, and a page that shows it. */
+    async start(title: string, options?: PageOptions): Promise<{ id: string; page: Page }> {
+      const { id } = await here().client.createConversation({ title })
+      const page = await open(`/c/${id}`, options)
+      await page.getByRole('heading', { name: 'Say something' }).waitFor()
+      return { id, page }
+    },
+    /** What pages have complained of so far; those that were expected are taken away. */
+    forgive(expected: RegExp): void {
+      for (const { problems } of opened) {
+        const others = problems.filter((problem) => !expected.test(problem))
+        problems.splice(0, problems.length, ...others)
+      }
+    },
+  }
+}
