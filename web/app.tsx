@@ -4,7 +4,7 @@ import { BranchesView } from './branches/branches-view.tsx'
 import { ChangesView } from './changes/changes-view.tsx'
 import { ContextView } from './context/context-view.tsx'
 import { IconButton } from './controls/button.tsx'
-import { NoticesProvider, useNotices } from './controls/notices.tsx'
+import { NoticeList, NoticesProvider, useNotices } from './controls/notices.tsx'
 import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
 import { Help } from './help.tsx'
 import { useShortcuts } from './keyboard.ts'
@@ -108,6 +108,7 @@ function Page() {
         ) : (
           <ConversationPage key={place.conversationId} place={place} id={place.conversationId} />
         )}
+        <NoticeList />
       </main>
       {isHelpOpen && <Help onClose={() => setHelpOpen(false)} />}
     </div>
@@ -158,7 +159,7 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
   const mark = ended ? `${ended.at} ${ended.upTo}` : ''
   useEffect(() => {
     if (mark === '') return
-    void refresh(conversationId)
+    refresh(conversationId)
     void queries.invalidateQueries({ queryKey: keys.responses(conversationId) })
     void queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
   }, [conversationId, mark])

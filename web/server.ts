@@ -29,9 +29,9 @@ export const keys = {
 }
 
 /** Files, titles or lines have changed: whatever is shown of this conversation is looked at again. */
-export async function refresh(id: string): Promise<void> {
+export function refresh(id: string): void {
   const parts = [keys.conversations, keys.conversation(id), keys.work(id), keys.files(id), keys.tree(id)]
-  await Promise.all(parts.map((queryKey) => queries.invalidateQueries({ queryKey })))
+  for (const queryKey of parts) void queries.invalidateQueries({ queryKey })
 }
 
 export function isSignedOut(error: unknown): boolean {

@@ -60,15 +60,18 @@ export async function launchBrowser(): Promise<TestBrowser> {
 /** The cookie that the server gives whoever shows the token. */
 async function signIn({ url, token }: { url: string; token: string }) {
   const answer = await fetch(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
-  expect(answer.status).toBe(200)
+  if (answer.status !== 200) throw new Error(`not signed in: ${answer.status}`)
   const [name = '', value = ''] = (answer.headers.getSetCookie()[0] ?? '').split(';')[0]?.split('=') ?? []
   return { name, value, url, httpOnly: true, sameSite: 'Strict' as const }
 }
 
 /** Writes a message and sends it. */
 export async function say(page: Page, content: string): Promise<void> {
-  await page.getByRole('textbox', { name: 'Message' }).fill(content)
+  const field = page.getByRole('textbox', { name: 'Message' })
+  await field.fill(content)
   await page.keyboard.press('Enter')
+  // It is emptied when the server has taken the message.
+  await expect.poll(() => field.inputValue()).toBe('')
 }
 
 /** The transcript as it is read: every row that is drawn. */
@@ -76,8 +79,14 @@ export async function transcriptText(page: Page): Promise<string> {
   return await page.getByRole('region', { name: 'Transcript' }).innerText()
 }
 
-/** Until nothing runs and nothing waits. */
+/** Until nothing runs and nothing waits, and the page knows. */
 export async function untilIdle(page: Page): Promise<void> {
+  await page.waitForFunction(async () => {
+    const [, id = ''] = /^\/c\/([^/]+)/.exec(location.pathname) ?? []
+    const queue = await (await fetch(`/api/v1/conversations/${id}/queue`)).json()
+    return queue.active === null && queue.items.length === 0
+  })
+  await page.locator('.run-end .run-end').last().waitFor()
   await expect.poll(() => page.getByText('At work …').count(), { timeout: 20_000 }).toBe(0)
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
 }

@@ -27,7 +27,7 @@ export function ApproveDialog({
       message: text.approve.done(done.commits_approved, done.new_session),
       details: [text.approve.undo],
     })
-    await refresh(conversationId)
+    refresh(conversationId)
   }
   return (
     <Dialog
@@ -67,7 +67,7 @@ export function ResetDialog({ conversationId, onClose }: { conversationId: strin
   async function reset(): Promise<void> {
     const done = await server.reset(conversationId)
     sayRestored(conversationId, done, done.pre_reset_checkpoint, notices)
-    await refresh(conversationId)
+    refresh(conversationId)
   }
   return (
     <Dialog

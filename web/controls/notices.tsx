@@ -1,4 +1,4 @@
-import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from 'react'
+import { createContext, type ReactNode, use, useCallback, useMemo, useState } from 'react'
 import { explain } from '../server.ts'
 import { text } from '../text.ts'
 import { Button, IconButton } from './button.tsx'
@@ -11,13 +11,19 @@ export interface Notice {
   isProblem?: boolean
 }
 
+interface Shown {
+  shown: readonly (Notice & { no: number })[]
+  close(no: number): void
+}
+
 interface Notices {
   show(notice: Notice): void
   /** Does something and says what went wrong, if something does. */
   attempt(work: () => Promise<unknown>): Promise<void>
 }
 
-const NoticesContext = createContext<Notices | null>(null)
+const ActsContext = createContext<Notices | null>(null)
+const ListContext = createContext<Shown>({ shown: [], close: () => {} })
 const SHOWN_MS = 12_000
 
 /** What has just happened and how to undo it: shown until one has had time to read it, read out when it comes. */
@@ -25,7 +31,7 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
   const [shown, setShown] = useState<readonly (Notice & { no: number })[]>([])
   const close = useCallback((no: number) => setShown((list) => list.filter((one) => one.no !== no)), [])
 
-  const notices = useMemo((): Notices => {
+  const acts = useMemo(() => {
     let last = 0
     function show(notice: Notice): void {
       const no = ++last
@@ -33,55 +39,62 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
       // Whatever can be undone, or has to be read, stays until it is closed.
       if (!notice.undo && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
     }
-    return {
-      show,
-      async attempt(work) {
-        try {
-          await work()
-        } catch (error) {
-          show({ message: explain(error), isProblem: true })
-        }
-      },
+    async function attempt(work: () => Promise<unknown>): Promise<void> {
+      try {
+        await work()
+      } catch (error) {
+        show({ message: explain(error), isProblem: true })
+      }
     }
+    return { show, attempt }
   }, [close])
 
+  const list = useMemo(() => ({ shown, close }), [shown, close])
   return (
-    <NoticesContext value={notices}>
-      {children}
-      <div className="notices" role="status">
-        {shown.map(({ no, message, details = [], undo, isProblem }) => (
-          <div key={no} className={isProblem ? 'notice problem' : 'notice'}>
-            <div>
-              <p>{message}</p>
-              {details.length > 0 && (
-                <ul>
-                  {details.map((line) => (
-                    <li key={line}>{line}</li>
-                  ))}
-                </ul>
-              )}
-            </div>
-            {undo && (
-              <Button
-                icon="restore"
-                onClick={() => {
-                  close(no)
-                  void notices.attempt(undo.run)
-                }}
-              >
-                {undo.label}
-              </Button>
+    <ActsContext value={acts}>
+      <ListContext value={list}>{children}</ListContext>
+    </ActsContext>
+  )
+}
+
+/** In the flow of the page, so that they never lie over what one wants to press. */
+export function NoticeList() {
+  const { shown, close } = use(ListContext)
+  const { attempt } = useNotices()
+  return (
+    <div className="notices" role="status">
+      {shown.map(({ no, message, details = [], undo, isProblem }) => (
+        <div key={no} className={isProblem ? 'notice problem' : 'notice'}>
+          <div>
+            <p>{message}</p>
+            {details.length > 0 && (
+              <ul>
+                {details.map((line) => (
+                  <li key={line}>{line}</li>
+                ))}
+              </ul>
             )}
-            <IconButton icon="close" name={text.close} onClick={() => close(no)} />
           </div>
-        ))}
-      </div>
-    </NoticesContext>
+          {undo && (
+            <Button
+              icon="restore"
+              onClick={() => {
+                close(no)
+                void attempt(undo.run)
+              }}
+            >
+              {undo.label}
+            </Button>
+          )}
+          <IconButton icon="close" name={text.close} onClick={() => close(no)} />
+        </div>
+      ))}
+    </div>
   )
 }
 
 export function useNotices(): Notices {
-  const notices = useContext(NoticesContext)
-  if (!notices) throw new Error('there is no place for notices')
-  return notices
+  const acts = use(ActsContext)
+  if (!acts) throw new Error('there is no place for notices')
+  return acts
 }

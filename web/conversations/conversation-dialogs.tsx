@@ -3,7 +3,7 @@ import type { Conversation } from '../../src/protocol/api.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { go, placeOf } from '../location.tsx'
-import { refresh, server } from '../server.ts'
+import { keys, queries, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 
 interface DialogProps {
@@ -15,7 +15,7 @@ export function RenameDialog({ conversation: { id, title }, onClose }: DialogPro
   const [name, setName] = useState(title ?? '')
   async function rename(): Promise<void> {
     await server.changeConversation(id, { title: name.trim() })
-    await refresh(id)
+    refresh(id)
   }
   return (
     <Dialog
@@ -38,12 +38,12 @@ export function DeleteConversationDialog({ conversation: { id, title }, onClose 
     await server.deleteConversation(id)
     if (placeOf(location.href).conversationId === id) go({}, 'replace')
     show({ message: text.conversations.deleted(name), undo: { label: text.undo, run: undo } })
-    await refresh(id)
+    void queries.invalidateQueries({ queryKey: keys.conversations })
   }
   async function undo(): Promise<void> {
     await server.undelete(id)
     go({ conversationId: id })
-    await refresh(id)
+    refresh(id)
   }
   return (
     <Dialog

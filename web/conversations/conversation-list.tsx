@@ -117,7 +117,7 @@ export function ConversationList({
 export async function startConversation(): Promise<void> {
   const { id } = await server.createConversation()
   go({ conversationId: id })
-  await refresh(id)
+  refresh(id)
 }
 
 function titleOf({ title }: Conversation): string {

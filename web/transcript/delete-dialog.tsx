@@ -44,12 +44,12 @@ export function DeleteDialog({
         },
       })
     }
-    await refresh(conversationId)
+    refresh(conversationId)
   }
 
   async function undo(): Promise<void> {
     await server.undelete(conversationId, { message_id: message.messageId })
-    await refresh(conversationId)
+    refresh(conversationId)
   }
 
   return (

@@ -48,7 +48,7 @@ export function ForkDialog({
     if (isEdit) await server.sendMessage(made.id, { content }, { idempotencyKey: `${key} message` })
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
     go({ conversationId: made.id })
-    await refresh(made.id)
+    refresh(made.id)
   }
 
   return (

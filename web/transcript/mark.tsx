@@ -88,7 +88,7 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
             onClick={() =>
               void notices.attempt(async () => {
                 await server.undelete(conversationId, { message_id: mark.messageId })
-                await refresh(conversationId)
+                refresh(conversationId)
               })
             }
           >

@@ -26,7 +26,7 @@ export function RestoreDialog({
   async function restore(): Promise<void> {
     const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
     sayRestored(conversationId, done, done.safety_checkpoint, notices)
-    await refresh(conversationId)
+    refresh(conversationId)
   }
   return (
     <Dialog

@@ -18,7 +18,7 @@ export async function undoRestore(
 ): Promise<void> {
   const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
   sayRestored(conversationId, done, done.safety_checkpoint, notices)
-  await refresh(conversationId)
+  refresh(conversationId)
 }
 
 /** What was done with files, what was not, and how to take it back. */

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { say, untilIdle, withBrowser } from '../support/browser.ts'
+
+describe('the list of conversations in a browser', () => {
+  const { server, open, start, forgive } = withBrowser()
+  const list = (page: Awaited<ReturnType<typeof open>>) =>
+    page.getByRole('navigation', { name: 'Conversations' })
+
+  it('finds conversations by their titles and by what was said', async () => {
+    const { page } = await start('Gardening')
+    await say(page, 'How do I prune a quince?')
+    await untilIdle(page)
+    await server().client.createConversation({ title: 'Cooking' })
+    await list(page).getByText('Cooking').waitFor()
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('/')
+    await page.keyboard.type('quince')
+    await expect.poll(() => list(page).getByRole('listitem').count()).toBe(1)
+    await list(page).getByText('Gardening').waitFor()
+    await page.keyboard.press('ControlOrMeta+A')
+    await page.keyboard.type('nobody said this')
+    await list(page).getByText('Nothing says “nobody said this”.').waitFor()
+  })
+
+  it('marks what runs and what waits, also when it runs for somebody else', async () => {
+    const { id } = await server().client.createConversation({ title: 'Elsewhere' })
+    const page = await open()
+    const row = list(page).getByRole('listitem').filter({ hasText: 'Elsewhere' })
+    await row.waitFor()
+    await server().client.sendMessage(id, { content: '!wait 50\n!say 2000' })
+    await server().client.sendMessage(id, { content: 'then this' })
+    await row.getByText('running').waitFor()
+    await row.getByText('1 queued').waitFor()
+    const { items } = await server().client.queue(id)
+    await server().client.removeQueued(id, items[0]?.run_id ?? '')
+    await server().client.stop(id)
+    await row.getByText('running').waitFor({ state: 'detached' })
+  })
+
+  it('renames, deletes and brings back', async () => {
+    const { page } = await start('Old name')
+    const row = list(page).getByRole('listitem').filter({ hasText: 'Old name' })
+    await row.hover()
+    await row.getByRole('button', { name: 'Rename “Old name”' }).click()
+    await page.getByRole('dialog').getByRole('textbox').fill('New name')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'New name' }).waitFor()
+
+    const renamed = list(page).getByRole('listitem').filter({ hasText: 'New name' })
+    await renamed.hover()
+    await renamed.getByRole('button', { name: 'Delete “New name”' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.locator('.notice', { hasText: '“New name” was deleted.' }).waitFor()
+    await expect.poll(() => renamed.count()).toBe(0)
+    await page.getByRole('heading', { name: 'What was said' }).waitFor()
+    await page.locator('.notice').getByRole('button', { name: 'Undo' }).click()
+    await renamed.waitFor()
+    await page.getByRole('heading', { level: 1, name: 'New name' }).waitFor()
+  })
+
+  it('a conversation that is not there is said not to be, without an end to the page', async () => {
+    const page = await open('/c/conv_00000000000000000000000000')
+    await page.getByText('There is no such conversation').waitFor()
+    await page.getByRole('link', { name: 'To the conversations' }).click()
+    await page.getByRole('heading', { name: 'What was said' }).waitFor()
+    forgive(/404/)
+  })
+})

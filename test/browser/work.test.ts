@@ -1,0 +1,188 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { say, untilIdle, withBrowser } from '../support/browser.ts'
+
+describe('files and lines, taken back in a browser', () => {
+  const { server, start, open, forgive } = withBrowser()
+  const fileOf = (name: string) => join(server().config.project, name)
+  const read = (name: string) => (existsSync(fileOf(name)) ? readFileSync(fileOf(name), 'utf8') : null)
+  const dialog = (page: Page) => page.getByRole('dialog')
+  const notice = (page: Page, text: string | RegExp) => page.locator('.notice', { hasText: text })
+  const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+
+  async function write(page: Page, path: string, content: string): Promise<void> {
+    await say(page, `!write_to_file ${JSON.stringify({ path, content })}`)
+    await page
+      .getByText(`said: ${content === '' ? '' : 'Cr'}`)
+      .first()
+      .waitFor()
+    await untilIdle(page)
+  }
+
+  it('[W4] a message’s files are restored after a look at what that does, and that is undone', async () => {
+    const { page } = await start('Restore')
+    await write(page, 'kept.txt', 'first\n')
+    writeFileSync(fileOf('by-hand.txt'), 'mine\n')
+    await say(page, '!write_to_file {"path":"kept.txt","content":"second\\n"}')
+    await page.getByText('said: Wrote').waitFor()
+    await untilIdle(page)
+
+    const second = page.locator('.row.message').nth(1)
+    await second.getByRole('button', { name: 'Restore files to here' }).click()
+    await dialog(page).getByText('Written as they were (1)').waitFor()
+    expect(await dialog(page).locator('li').allInnerTexts()).toEqual(['kept.txt'])
+    expect(read('kept.txt')).toBe('second\n')
+    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
+    await notice(page, '1 file restored, 0 deleted.').waitFor()
+    expect(read('kept.txt')).toBe('first\n')
+    expect(read('by-hand.txt')).toBe('mine\n')
+
+    await notice(page, '1 file restored').getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => read('kept.txt')).toBe('second\n')
+    // What happened is part of the conversation.
+    await expect.poll(() => page.getByText('Files were put back').count()).toBe(2)
+  })
+
+  it('[W6] changes are shown, discarded after a look, and brought back; then approved', async () => {
+    const { page } = await start('Changes')
+    await write(page, 'new.txt', 'one\ntwo\n')
+    await view(page, 'Changes')
+    const card = page.locator('.changed-file', { hasText: 'new.txt' })
+    await card.getByText('added').waitFor()
+    expect(await card.locator('.diff-line.added .content').allInnerTexts()).toEqual(['one', 'two'])
+
+    await page.getByRole('button', { name: 'Reset …' }).click()
+    await dialog(page).getByText('Deleted, since they were not there').waitFor()
+    await dialog(page).getByRole('button', { name: 'Reset files' }).click()
+    await notice(page, '1 deleted.').waitFor()
+    expect(read('new.txt')).toBeNull()
+    await page.getByText('Nothing has changed since the last approval.').waitFor()
+    await notice(page, '1 deleted.').getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => read('new.txt')).toBe('one\ntwo\n')
+    await card.waitFor()
+
+    await page.getByRole('button', { name: 'Approve …' }).click()
+    await dialog(page).getByText('new.txt').waitFor()
+    await dialog(page).getByRole('textbox').fill('it works')
+    await dialog(page).getByRole('button', { name: 'Approve', exact: true }).click()
+    await notice(page, /Approved: \d checkpoints?\. session_3 has begun\./).waitFor()
+    await page.getByText('Nothing has changed since the last approval.').waitFor()
+    expect(await page.locator('.sessions li').allInnerTexts()).toEqual([
+      expect.stringMatching(/^session_3 active/),
+      expect.stringMatching(/^session_2 approved/),
+      expect.stringMatching(/^session_1 discarded/),
+    ])
+    await view(page, 'Transcript')
+    await page.getByText('session_2 was approved: it works').waitFor()
+  })
+
+  it('[W4] any checkpoint of the list can be restored, and what was skipped is listed', async () => {
+    const { page } = await start('Checkpoints')
+    await write(page, 'deep.txt', 'x\n')
+    await view(page, 'Changes')
+    await page
+      .locator('.checkpoints li', { hasText: 'Before user message' })
+      .getByRole('button')
+      .first()
+      .click()
+    await dialog(page).getByText('deep.txt').waitFor()
+    // Between the look and the deed its place is taken by what no checkpoint has.
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+    expect(read('deep.txt')).toBe('x\n')
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  })
+
+  it('[W8] while the agent works, files can be neither approved nor discarded, and the page says why', async () => {
+    const { page } = await start('Busy')
+    await say(page, '!wait 50\n!say 2000')
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+    await view(page, 'Changes')
+    await page.getByText('The agent is at work: files can be').waitFor()
+    expect(await page.getByRole('button', { name: 'Reset …' }).isDisabled()).toBe(true)
+    await view(page, 'Transcript')
+    await page.getByRole('button', { name: 'Restore files to here' }).click()
+    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
+    await dialog(page).getByText('The agent is at work on these files.').waitFor()
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await page.getByText('Stopped.').waitFor()
+    forgive(/409/)
+  })
+
+  it('a fork before a message has what came before it; one with another wording is answered at once', async () => {
+    const { id, page } = await start('Root')
+    await say(page, 'I am Ada')
+    await page.getByText('Hello Ada.').waitFor()
+    await say(page, 'I am Bob')
+    await page.getByText('Hello Bob.').waitFor()
+    await untilIdle(page)
+
+    await page.locator('.row.message').nth(1).getByRole('button', { name: 'Edit and fork' }).click()
+    await dialog(page).getByRole('textbox', { name: 'Message' }).fill('What is my name?')
+    await dialog(page).getByRole('textbox', { name: 'Title' }).fill('Another wording')
+    await dialog(page).getByRole('button', { name: 'Fork and send' }).click()
+    await page.getByText('Your name is Ada.').waitFor()
+    await page.getByRole('heading', { level: 1, name: 'Another wording' }).waitFor()
+    expect(await page.getByText('I am Bob').count()).toBe(0)
+    await page.getByText('Forked here').waitFor()
+    // In the list it lies below what it comes from.
+    const listed = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem')
+    await expect.poll(async () => await listed.nth(1).getAttribute('class')).toBe('depth-1')
+    expect(await listed.nth(0).innerText()).toContain('Root')
+
+    await page.goto(`${server().url}/c/${id}`)
+    await page.getByText('Hello Bob.').waitFor()
+    await page.getByRole('button', { name: 'Fork behind this' }).last().click()
+    await dialog(page)
+      .getByRole('radio', { name: /^A copy/ })
+      .check()
+    await dialog(page).getByRole('button', { name: 'Fork', exact: true }).click()
+    await expect.poll(() => page.url()).not.toContain(id)
+    await page.getByText('Forked here').waitFor()
+    await say(page, '!write_to_file {"path":"only-there.txt","content":"x"}')
+    await page.getByText('said: Created').waitFor()
+    expect(read('only-there.txt')).toBeNull()
+  })
+
+  it('[D1] [D2] [D3] deleting says what it will do, does that, and is undone', async () => {
+    const { id, page } = await start('Delete')
+    await say(page, 'I am Ada')
+    await page.getByText('Hello Ada.').waitFor()
+    await write(page, 'stays.txt', 'still here\n')
+    const written = page.locator('.row.message', { hasText: 'stays.txt' })
+    const other = await open(`/c/${id}`)
+    await other.getByText('said: Created').waitFor()
+
+    await say(page, '!wait 50\n!say 500')
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+    await say(page, 'waiting')
+    await page.getByRole('list', { name: 'Waiting messages' }).waitFor()
+    await written.getByRole('button', { name: 'Delete from here' }).click()
+    await dialog(page).getByText('2 messages and 2 answers leave this conversation').waitFor()
+    await dialog(page).getByText('What is running now is stopped first.').waitFor()
+    await dialog(page).getByText('1 waiting message will be taken out of the queue.').waitFor()
+    await dialog(page).getByRole('button', { name: 'Delete' }).click()
+    await notice(page, '2 messages deleted.').waitFor()
+    await notice(page, 'Taken out of the queue: waiting').waitFor()
+    await expect.poll(() => page.locator('.row.message').count()).toBe(1)
+    await expect.poll(() => other.locator('.row.message').count()).toBe(1)
+    expect(read('stays.txt')).toBe('still here\n')
+
+    await notice(page, '2 messages deleted.').getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => page.locator('.row.message').count()).toBe(3)
+    await expect.poll(() => other.locator('.row.message').count()).toBe(3)
+
+    // The files follow if one wants.
+    await written.getByRole('button', { name: 'Delete from here' }).click()
+    await dialog(page).getByRole('button', { name: 'Delete' }).click()
+    await notice(page, 'The files are as the agent left them.')
+      .last()
+      .getByRole('button', { name: 'Restore' })
+      .click()
+    await expect.poll(() => read('stays.txt')).toBeNull()
+    await other.getByRole('button', { name: 'Bring it back' }).click()
+    await expect.poll(() => page.locator('.row.message').count()).toBe(3)
+  })
+})
