@@ -50,7 +50,8 @@ export function createApp(deps: AppDependencies): App {
         baseUri: ["'none'"],
         formAction: ["'self'"],
       },
-      referrerPolicy: 'no-referrer',
+      // With 'no-referrer' browsers would hide where the sign-in form comes from, and we refuse whoever hides that.
+      referrerPolicy: 'same-origin',
       xFrameOptions: 'DENY',
       // Whether names have TLS is for whoever puts it in front of us to say.
       strictTransportSecurity: false,

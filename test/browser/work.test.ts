@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
@@ -78,20 +78,29 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByText('session_2 was approved: it works').waitFor()
   })
 
-  it('[W4] any checkpoint of the list can be restored, and what was skipped is listed', async () => {
+  it('[W4] any checkpoint of the list can be restored, and what had to be skipped is listed', async () => {
     const { page } = await start('Checkpoints')
     await write(page, 'deep.txt', 'x\n')
+    await write(page, 'other.txt', 'y\n')
+    // Its place is taken by what no checkpoint has.
+    rmSync(fileOf('deep.txt'))
+    mkdirSync(fileOf('deep.txt'))
+    writeFileSync(join(fileOf('deep.txt'), '.secret'), 'never captured')
     await view(page, 'Changes')
-    await page
-      .locator('.checkpoints li', { hasText: 'Before user message' })
-      .getByRole('button')
-      .first()
-      .click()
-    await dialog(page).getByText('deep.txt').waitFor()
-    // Between the look and the deed its place is taken by what no checkpoint has.
+    const last = page.locator('.checkpoints li', { hasText: 'other.txt' })
+    await last.getByRole('button', { name: 'Restore' }).click()
+    await dialog(page).getByText('Left alone (1)').waitFor()
     await dialog(page).getByRole('button', { name: 'Cancel' }).click()
-    expect(read('deep.txt')).toBe('x\n')
-    expect(await page.getByRole('dialog').count()).toBe(0)
+    expect(read('other.txt')).toBe('y\n')
+    await last.getByRole('button', { name: 'Restore' }).click()
+    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
+    await notice(page, '0 files restored, 1 deleted, 1 skipped.').waitFor()
+    expect(await notice(page, 'skipped').locator('li').allInnerTexts()).toEqual([
+      expect.stringMatching(/^deep\.txt: .+/),
+    ])
+    expect(read('other.txt')).toBeNull()
+    expect(read('deep.txt/.secret')).toBe('never captured')
+    rmSync(fileOf('deep.txt'), { recursive: true })
   })
 
   it('[W8] while the agent works, files can be neither approved nor discarded, and the page says why', async () => {

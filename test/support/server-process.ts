@@ -10,6 +10,8 @@ const serverFile = fileURLToPath(new URL('../crash/run-server.ts', import.meta.u
 export interface ServerProcess {
   process: ChildProcess
   client: Client
+  url: string
+  token: string
   kill(): Promise<void>
 }
 
@@ -25,6 +27,7 @@ export async function startServerProcess(
   return {
     process: child,
     client: createClient(ready),
+    ...ready,
     async kill() {
       if (child.exitCode !== null || child.signalCode !== null) return
       child.kill('SIGKILL')

@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { say, untilIdle, withBrowser } from '../support/browser.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+describe('the page for everybody', () => {
+  const { server, open, start } = withBrowser()
+  const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+
+  /** What axe holds to be serious, or worse. */
+  async function seriousFlaws(page: Page): Promise<string[]> {
+    await page.evaluate(axe)
+    const { violations } = await page.evaluate(() =>
+      (
+        globalThis as unknown as {
+          axe: { run(): Promise<{ violations: { impact: string; id: string; nodes: { html: string }[] }[] }> }
+        }
+      ).axe.run(),
+    )
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`)
+  }
+
+  async function withEverything(page: Page): Promise<void> {
+    await say(
+      page,
+      [
+        '!think 5',
+        '!write_to_file {"path":"notes.md","content":"# Notes\\n"}',
+        '!run_command {"command":"ls"}',
+        `!say ${JSON.stringify('# Title\n\n- [x] done\n\n```ts\nconst a = 1 // one\n```\n\n| a | b |\n|-|-|\n| 1 | 2 |')}`,
+      ].join('\n'),
+    )
+    await page.getByRole('button', { name: 'Allow' }).waitFor()
+  }
+
+  for (const theme of ['light', 'dark'] as const) {
+    it(`axe finds nothing serious in any view, ${theme}`, async () => {
+      const { page } = await start(`Axe ${theme}`, { theme })
+      expect(await seriousFlaws(page)).toEqual([])
+      await withEverything(page)
+      expect(await seriousFlaws(page)).toEqual([])
+      await page.getByRole('button', { name: 'Allow' }).click()
+      await untilIdle(page)
+      await page.getByRole('button', { name: 'Thought' }).click()
+      expect(await seriousFlaws(page)).toEqual([])
+      await page.getByRole('button', { name: 'Delete from here' }).click()
+      expect(await seriousFlaws(page)).toEqual([])
+      await page.keyboard.press('Escape')
+      await page.getByRole('button', { name: 'Edit and fork' }).click()
+      expect(await seriousFlaws(page)).toEqual([])
+      await page.keyboard.press('Escape')
+      for (const [name, sign] of [
+        ['Changes', 'notes.md'],
+        ['Timeline', 'Files now'],
+        ['Context', 'What the model was sent'],
+        ['Branches', 'The family'],
+      ] as const) {
+        await view(page, name)
+        await page.getByText(sign).first().waitFor()
+        expect(await seriousFlaws(page)).toEqual([])
+      }
+      await page.keyboard.press('?')
+      await page.getByRole('dialog').waitFor()
+      expect(await seriousFlaws(page)).toEqual([])
+      await page.goto(`${server().url}/`)
+      await page.getByRole('heading', { name: 'What was said' }).waitFor()
+      expect(await seriousFlaws(page)).toEqual([])
+    })
+  }
+
+  it('everything can be done by keys, and ? tells which', async () => {
+    const { page } = await start('Keys')
+    await page.keyboard.press('?')
+    await page.getByRole('dialog', { name: 'Keys' }).getByText('New conversation').waitFor()
+    await page.keyboard.press('Escape')
+    expect(await page.getByRole('dialog').count()).toBe(0)
+
+    await page.keyboard.press('c')
+    await page.keyboard.type('!run_command {"command":"echo by keys"}')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Allow' }).waitFor()
+    // Back out of the field, and on to the button.
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Allow' }).focus()
+    await page.keyboard.press('Enter')
+    await untilIdle(page)
+    await page.getByRole('button', { name: 'Delete from here' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    // The focus is where it was.
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Delete from here')
+    for (const [key, name] of [
+      ['2', 'Changes'],
+      ['3', 'Timeline'],
+      ['4', 'Context'],
+      ['5', 'Branches'],
+      ['1', 'Transcript'],
+    ] as const) {
+      await page.keyboard.press(key)
+      await expect.poll(() => page.locator('.tabs [aria-current]').innerText()).toBe(name)
+    }
+    await page.keyboard.press('t')
+    expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe('light')
+    await page.keyboard.press('t')
+    await page.reload()
+    await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')
+  })
+
+  it('fits a narrow screen: nothing is wider than it, and the list opens over it', async () => {
+    const { page } = await start('Narrow', { width: 380, height: 720 })
+    await withEverything(page)
+    await page.getByRole('button', { name: 'Allow' }).click()
+    await untilIdle(page)
+    const isTooWide = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth)
+    for (const name of ['Transcript', 'Changes', 'Timeline', 'Context', 'Branches']) {
+      await view(page, name)
+      await page.waitForTimeout(300)
+      expect(await isTooWide(), name).toBe(false)
+    }
+    await page.getByRole('button', { name: 'Conversations' }).click()
+    await page
+      .getByRole('navigation', { name: 'Conversations' })
+      .getByRole('link', { name: /Narrow/ })
+      .click()
+    await expect.poll(() => page.locator('.page.list-open').count()).toBe(0)
+    expect(await seriousFlaws(page)).toEqual([])
+  })
+
+  it('the first load transfers at most 350 KB', async () => {
+    const { id } = await server().client.createConversation({ title: 'Size' })
+    await server().client.sendMessage(id, { content: `!say ${JSON.stringify('```ts\nconst a = 1\n```')}` })
+    const page = await open('/login')
+    const session = await page.context().newCDPSession(page)
+    await session.send('Network.enable')
+    await session.send('Network.setCacheDisabled', { cacheDisabled: true })
+    let bytes = 0
+    session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+      bytes += encodedDataLength
+    })
+    await page.goto(`${server().url}/c/${id}`)
+    // With everything that is loaded later, too.
+    await page.locator('.hljs-keyword').waitFor()
+    await page.waitForTimeout(500)
+    expect(bytes).toBeGreaterThan(100 * 1024)
+    expect(bytes).toBeLessThanOrEqual(350 * 1024)
+  })
+
+  it('the link of `waymark serve` signs a browser in, once, and what it asks for is the page', async () => {
+    const page = await open('/')
+    const context = await page.context().browser()?.newContext()
+    const other = await context?.newPage()
+    await other?.goto(server().loginUrl)
+    await other?.getByRole('heading', { name: 'What was said' }).waitFor()
+    await context?.clearCookies()
+    await other?.goto(`${server().url}/`)
+    await other?.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await other?.goto(server().loginUrl)
+    await other?.getByRole('heading', { name: 'This link is used up' }).waitFor()
+    await other?.getByLabel('Token').fill(server().token)
+    await other?.getByRole('button', { name: 'Sign in' }).click()
+    await other?.getByRole('heading', { name: 'What was said' }).waitFor()
+    await context?.close()
+  })
+})

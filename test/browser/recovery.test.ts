@@ -1,0 +1,69 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { launchBrowser, say, type TestBrowser, transcriptText, untilIdle } from '../support/browser.ts'
+import { freePort } from '../support/free-port.ts'
+import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+
+describe('a page whose server is killed', () => {
+  let browser: TestBrowser
+  let project: string
+  let port: number
+  let server: ServerProcess
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
+    port = await freePort()
+    server = await startServerProcess(project, { port, config: { embedder: 'none' } })
+  })
+  afterAll(async () => {
+    await server?.kill()
+    await browser?.close()
+    await rm(project, { recursive: true, force: true })
+  })
+
+  it('[R3] [L7] recovers by itself: the answer goes on where it was, and nothing is lost or said twice', async () => {
+    const { id } = await server.client.createConversation({ title: 'Killed' })
+    const { page, problems } = await browser.open(server, `/c/${id}`)
+    await say(page, 'I am Ada')
+    await page.getByText('Hello Ada.').waitFor()
+    await untilIdle(page)
+    await say(page, '!wait 20\n!say 150')
+    await say(page, 'What is my name?')
+    await page.waitForFunction(
+      () => (document.querySelector('.answer:last-of-type') ? document.body.innerText.length : 0) > 600,
+    )
+    const before = await page.locator('.answer').last().innerText()
+
+    await server.kill()
+    await page.getByText('Connection lost. Trying again …').waitFor()
+    // What was seen stays in sight, and what is written meanwhile stays in the field.
+    expect(await page.locator('.answer').last().innerText()).toContain(before)
+    await page.getByRole('textbox', { name: 'Message' }).fill('written while it was away')
+    await page.keyboard.press('Enter')
+    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe(
+      'written while it was away',
+    )
+
+    server = await startServerProcess(project, { port, config: { embedder: 'none' } })
+    await page.getByText('Connection lost. Trying again …').waitFor({ state: 'detached', timeout: 30_000 })
+    await page.getByText('Your name is Ada.').waitFor({ timeout: 30_000 })
+    await untilIdle(page)
+    expect(await transcriptText(page)).toContain(before)
+    await page.keyboard.press('Enter')
+    await page.locator('.said', { hasText: 'written while it was away' }).waitFor()
+    await untilIdle(page)
+
+    const end = await transcriptText(page)
+    await page.reload()
+    await page.locator('.said', { hasText: 'written while it was away' }).waitFor()
+    await untilIdle(page)
+    expect(await transcriptText(page)).toBe(end)
+    expect(await page.locator('.said', { hasText: 'written while it was away' }).count()).toBe(1)
+    // Requests that found nobody are all that it complains of.
+    expect(problems.filter((problem) => !/ERR_|Failed to load resource/.test(problem))).toEqual([])
+    await page.context().close()
+  })
+})

@@ -1,0 +1,162 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { say, untilIdle, withBrowser } from '../support/browser.ts'
+
+describe('looking back in a browser', () => {
+  const { server, open, start } = withBrowser()
+  const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+  const scrubber = (page: Page) => page.getByRole('slider', { name: 'Event' })
+  const filesThen = (page: Page) => page.getByRole('region', { name: 'The files as they were then' })
+  const then = (page: Page) => page.getByRole('region', { name: 'The transcript as it was then' })
+
+  async function eventsOf(id: string) {
+    const { items } = await server().client.events(id, { limit: 1000 })
+    return items as { event_id: number; kind: string; path?: string; content?: string }[]
+  }
+
+  it('[C8] the timeline shows transcript and files at any event, and how they differ from now', async () => {
+    const { id, page } = await start('Timeline')
+    writeFileSync(join(server().config.project, 'poem.txt'), 'roses\n')
+    await say(page, 'I am Ada')
+    await untilIdle(page)
+    await say(
+      page,
+      [
+        '!replace_in_file {"path":"poem.txt","search":"roses","replace":"violets"}',
+        '!write_to_file {"path":"second.txt","content":"two\\n"}',
+      ].join('\n'),
+    )
+    await untilIdle(page)
+    await say(page, '!write_to_file {"path":"poem.txt","content":"tulips\\n"}')
+    await untilIdle(page)
+    await view(page, 'Timeline')
+    const events = await eventsOf(id)
+    const at = (kind: string, nth = 0) => events.filter((event) => event.kind === kind)[nth]?.event_id ?? 0
+
+    // Before the second message: one message, and the first poem.
+    await scrubber(page).fill(String(at('message.user', 1) - 1))
+    await expect.poll(() => then(page).innerText()).not.toContain('violets')
+    expect(await then(page).innerText()).toContain('Hello Ada.')
+    await filesThen(page).getByText('2 not as now').waitFor()
+    await filesThen(page)
+      .getByRole('button', { name: /second\.txt.*not there yet/ })
+      .waitFor()
+    await filesThen(page)
+      .getByRole('button', { name: /poem\.txt.*different now/ })
+      .click()
+    await expect.poll(() => page.locator('.file-text').innerText()).toBe('roses\n')
+    await filesThen(page).getByRole('button', { name: 'Changes until now' }).click()
+    await expect.poll(() => page.locator('.file-then .diff-line.added .content').innerText()).toBe('tulips')
+
+    // In the middle of the run, behind its first edit: no checkpoint was made there.
+    await scrubber(page).fill(String(at('file.edit', 0)))
+    await filesThen(page).getByRole('button', { name: 'Then', exact: true }).click()
+    await expect.poll(() => page.locator('.file-text').innerText()).toBe('violets\n')
+    await filesThen(page)
+      .getByRole('button', { name: /second\.txt.*not there yet/ })
+      .waitFor()
+    expect(await then(page).innerText()).toContain('At work …')
+
+    // And by keys, to the next message, and to now.
+    await then(page).click()
+    await page.keyboard.press(']')
+    await expect.poll(() => scrubber(page).inputValue()).toBe(String(at('message.user', 2)))
+    await page.keyboard.press('End')
+    await filesThen(page).getByText('all as they are now').waitFor()
+    await page.keyboard.press('Home')
+    await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
+
+    // The address tells the place to whoever is sent it.
+    await expect.poll(() => page.url()).toContain('at=1')
+    const other = await open(`/c/${id}/timeline?at=${at('message.user', 1)}`)
+    await expect.poll(() => scrubber(other).inputValue()).toBe(String(at('message.user', 1)))
+  })
+
+  it('the timeline replays with its timing, word for word', async () => {
+    const { page } = await start('Replay')
+    await say(page, '!wait 60\n!say 20')
+    await untilIdle(page)
+    await view(page, 'Timeline')
+    await page.getByRole('button', { name: 'Play', exact: true }).click()
+    const lengths = new Set<number>()
+    await expect
+      .poll(
+        async () => {
+          lengths.add((await page.locator('.then .answer').allInnerTexts()).join('').length)
+          return await page.getByRole('button', { name: 'Play', exact: true }).count()
+        },
+        { interval: 20 },
+      )
+      .toBe(1)
+    expect(lengths.size).toBeGreaterThan(5)
+    await expect.poll(() => then(page).innerText()).toContain('tokens in')
+  })
+
+  it('[C8] the context shows what was sent, by origin and tokens, and in full', async () => {
+    const { id, page } = await start('Context')
+    await say(page, 'I am Ada')
+    await untilIdle(page)
+    await say(page, 'What is my name?')
+    await untilIdle(page)
+    await page.getByRole('link', { name: 'What the model saw' }).first().click()
+    await page.getByText('The first request: everything was sent.').waitFor()
+    const article = page.locator('article').first()
+    expect(await article.locator('.legend').first().innerText()).toContain('Instructions')
+    const width = await article
+      .locator('.bar')
+      .first()
+      .evaluate(
+        (bar) =>
+          [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, 0) /
+          bar.clientWidth,
+      )
+    expect(width).toBeGreaterThan(0.95)
+
+    await page.getByRole('navigation', { name: 'Requests to the model' }).getByRole('link').first().click()
+    await article.getByText('A follow-up: the provider had the rest').waitFor()
+    await page.getByText('the provider has it').first().waitFor()
+    await page.getByRole('button', { name: 'The request in full' }).click()
+    await article.getByRole('checkbox', { name: 'to the byte' }).check()
+    const { request } = await server().client.context(id)
+    expect(await article.locator('.body').innerText()).toBe(request)
+    await page.getByRole('heading', { name: 'What would go with the next message' }).waitFor()
+  })
+
+  it('branches are a graph, and two are compared side by side', async () => {
+    const { id, page } = await start('Family')
+    await say(page, 'I am Ada')
+    await untilIdle(page)
+    const fork = await server().client.fork(id, { title: 'The fork', files: 'copy' })
+    const grandchild = await server().client.fork(fork.id, { title: 'A fork of it' })
+    await server().client.sendMessage(fork.id, {
+      content: '!write_to_file {"path":"b.txt","content":"from the fork\\n"}',
+    })
+    await say(page, 'only here')
+    await untilIdle(page)
+    await expect.poll(async () => (await server().client.queue(fork.id)).active).toBeNull()
+    // The files are compared by their last checkpoints.
+    await server().client.sendMessage(fork.id, { content: 'only there' })
+    await expect
+      .poll(async () => (await server().client.messages(fork.id)).items.at(-1)?.content)
+      .toContain('demo')
+
+    await view(page, 'Branches')
+    const family = page.locator('.family')
+    await expect.poll(() => family.getByRole('listitem').count()).toBe(3)
+    expect(await family.locator('circle').count()).toBe(3)
+    expect(await family.getByRole('listitem').nth(1).innerText()).toContain('files of its own')
+    expect(await family.getByRole('link').allInnerTexts()).toEqual(['Family', 'The fork', 'A fork of it'])
+    await family.getByRole('radio', { name: 'Compare The fork' }).check()
+    const comparison = page.getByRole('region', { name: 'Side by side' })
+    await comparison.getByText('They are the same up to event').waitFor()
+    const sides = comparison.locator('.side-by-side')
+    expect(await sides.nth(0).innerText()).toContain('only here')
+    expect(await sides.nth(1).innerText()).toContain('only there')
+    await comparison.locator('.changed-file', { hasText: 'b.txt' }).getByText('from the fork').waitFor()
+    expect(page.url()).toContain(`with=${fork.id}`)
+    await family.getByRole('link', { name: 'A fork of it' }).click()
+    await expect.poll(() => page.url()).toContain(grandchild.id)
+  })
+})
