@@ -1,12 +1,29 @@
 import { defineConfig } from 'vitest/config'
 
+/** What counts frames a second needs the machine for itself: it runs when all the others have finished. */
+const timed = ['test/browser/long-conversation.test.ts']
+
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    globalSetup: ['test/support/postgres-server.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
     expect: { poll: { timeout: 15_000 } },
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'tests',
+          include: ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/**/*.test.ts'],
+          exclude: timed,
+          globalSetup: ['test/support/postgres-server.ts'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'timed', include: timed, sequence: { groupOrder: 1 } },
+      },
+    ],
   },
 })

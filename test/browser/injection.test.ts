@@ -136,7 +136,10 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await isUnharmed(page, asked)
 
     await page.getByRole('link', { name: 'Changes', exact: true }).click()
-    await page.locator('.changed-file', { hasText: HANDLER.slice(0, 10) }).first().waitFor()
+    await page
+      .locator('.changed-file', { hasText: HANDLER.slice(0, 10) })
+      .first()
+      .waitFor()
     await isUnharmed(page, asked)
     await page.getByRole('link', { name: 'Timeline', exact: true }).click()
     await page.locator('.paths button').first().click()

@@ -1,5 +1,5 @@
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
-import { Virtualizer, type VirtualizerHandle } from 'virtua'
+import { useCallback, useMemo, useRef, useState } from 'react'
+import { Virtualizer } from 'virtua'
 import type { MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
 import { Composer } from '../composer/composer.tsx'
 import { Button } from '../controls/button.tsx'
@@ -16,8 +16,8 @@ import { OpenPartsProvider } from './open-parts.tsx'
 import { RestoreDialog } from './restore-dialog.tsx'
 import { eventOf, type Row, rowsOf } from './rows.ts'
 import { RunEnd, RunHead, RunItem } from './run-parts.tsx'
-import { keepPlace, keptPlace } from './scroll-place.ts'
 import type { FeedView } from './use-feed.ts'
+import { useScroll } from './use-scroll.ts'
 
 type Asked =
   | { type: 'restore'; checkpointId: string }
@@ -93,136 +93,46 @@ interface RowsProps {
   onAgain(run: RunEntry): void
 }
 
-/** Closer to the end than this counts as being there. */
-const NEAR_END = 60
-/** Closer to the beginning than this, what lies before it is fetched. */
-const NEAR_START = 2500
-
 function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
   const { conversationId, earlier } = feed
   const rows = useMemo(() => rowsOf(transcript), [transcript])
-  const scroller = useRef<HTMLDivElement>(null)
-  const list = useRef<VirtualizerHandle>(null)
-  const [isAtEnd, setAtEnd] = useState(true)
-  const sticks = useRef(true)
-  const [kept] = useState(() => keptPlace(conversationId))
-  const isPlaced = useRef(false)
-  const lastTop = useRef(0)
-  const from = useRef(transcript.from)
-  const isPrepended = transcript.from < from.current
-
-  // Where one was before a reload; otherwise at the end.
-  useLayoutEffect(() => {
-    if (isPlaced.current || rows.length === 0) return
-    if (kept && kept.at < transcript.from) return void earlier().catch(() => {})
-    isPlaced.current = true
-    const index = kept ? rows.findIndex((row) => row.key === kept.key) : -1
-    if (kept && index >= 0) {
-      sticks.current = false
-      list.current?.scrollToIndex(index, { align: 'start', offset: kept.offset })
-    } else list.current?.scrollToIndex(rows.length - 1, { align: 'end' })
-  }, [rows, kept, transcript.from, earlier])
-
-  // Whoever is at the end stays there while it grows.
-  useLayoutEffect(() => {
-    from.current = transcript.from
-    if (isPlaced.current && sticks.current && rows.length > 0)
-      list.current?.scrollToIndex(rows.length - 1, { align: 'end' })
-  }, [rows, transcript.from])
-
-  // A card that opens or a picture that comes in makes the end move, too.
-  useEffect(() => {
-    const content = scroller.current?.firstElementChild
-    if (!content) return
-    const watch = new ResizeObserver(() => {
-      const element = scroller.current
-      if (element && sticks.current) element.scrollTop = element.scrollHeight
-    })
-    watch.observe(content)
-    if (scroller.current) watch.observe(scroller.current)
-    return () => watch.disconnect()
-  }, [])
-
-  const fetchEarlier = useCallback(() => {
-    if (transcript.from > 1) void earlier().catch(() => {})
-  }, [transcript.from, earlier])
-
-  // Fill the screen, and a little more.
-  useEffect(() => {
-    const element = scroller.current
-    if (element && element.scrollTop < NEAR_START) fetchEarlier()
-  }, [fetchEarlier])
-
-  function scrolled(): void {
-    const element = scroller.current
-    const handle = list.current
-    if (!element || !handle) return
-    const left = element.scrollHeight - element.scrollTop - element.clientHeight
-    // Only going up leaves the end: what grows below moves it away by itself.
-    if (left < NEAR_END) sticks.current = true
-    else if (element.scrollTop < lastTop.current) sticks.current = false
-    lastTop.current = element.scrollTop
-    setAtEnd(sticks.current)
-    if (element.scrollTop < NEAR_START) fetchEarlier()
-    const index = handle.findItemIndex(handle.scrollOffset)
-    const row = rows[index]
-    if (row && isPlaced.current) {
-      const offset = handle.scrollOffset - handle.getItemOffset(index)
-      keepPlace(conversationId, sticks.current ? null : { key: row.key, at: eventOf(row), offset })
-    }
-  }
-
-  function toEnd(): void {
-    sticks.current = true
-    list.current?.scrollToIndex(rows.length - 1, { align: 'end' })
-  }
-
-  /** To the message before or after the one at the top. */
-  function step(direction: 1 | -1): void {
-    const handle = list.current
-    if (!handle) return
-    const current = handle.findItemIndex(handle.scrollOffset + 8)
-    const isMessage = (row: Row | undefined) => row?.type === 'message'
-    let index = current + direction
-    while (index >= 0 && index < rows.length && !isMessage(rows[index])) index += direction
-    if (index < 0 || index >= rows.length) return direction > 0 ? toEnd() : undefined
-    sticks.current = false
-    handle.scrollToIndex(index, { align: 'start' })
-  }
-
+  const scroll = useScroll({ conversationId, rows, from: transcript.from, earlier })
   useShortcuts({
-    j: () => step(1),
-    k: () => step(-1),
-    G: toEnd,
-    g: () => {
-      sticks.current = false
-      list.current?.scrollToIndex(0)
-    },
+    j: () => scroll.step(1),
+    k: () => scroll.step(-1),
+    g: scroll.toStart,
+    G: scroll.toEnd,
   })
 
   return (
     <>
+      {transcript.from > 1 && <p className="hidden">{text.transcript.earlier}</p>}
       <section
-        ref={scroller}
+        ref={scroll.scroller}
         className="transcript"
         aria-label={text.transcript.name}
         tabIndex={0}
-        onScroll={scrolled}
+        {...scroll.handlers}
       >
         <div className="rows">
-          {transcript.from > 1 && <p className="loading">{text.transcript.earlier}</p>}
           {rows.length === 0 && <Empty />}
-          <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} data={rows} bufferSize={800}>
+          <Virtualizer
+            ref={scroll.list}
+            scrollRef={scroll.scroller}
+            shift={scroll.isPrepended}
+            data={rows}
+            bufferSize={800}
+          >
             {(row) => (
-              <div key={row.key} className={`row ${row.type}`} data-row={row.key}>
+              <div key={row.key} className={`row ${row.type}`} data-row={row.key} data-at={eventOf(row)}>
                 <RowView row={row} conversationId={conversationId} {...{ onAct, onFork, onAgain }} />
               </div>
             )}
           </Virtualizer>
         </div>
       </section>
-      {!isAtEnd && (
-        <Button className="to-end" icon="down" onClick={toEnd}>
+      {!scroll.isAtEnd && (
+        <Button className="to-end" icon="down" onClick={scroll.toEnd}>
           {text.transcript.toEnd}
         </Button>
       )}

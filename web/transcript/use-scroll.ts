@@ -1,0 +1,184 @@
+import {
+  type RefObject,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type WheelEvent,
+} from 'react'
+import type { VirtualizerHandle } from 'virtua'
+import type { Row } from './rows.ts'
+import { distanceTo, keepPlace, keptPlace, placeIn } from './scroll-place.ts'
+
+/** Closer to the end than this counts as being there. */
+const NEAR_END = 60
+/** Closer to the beginning than this, what lies before it is fetched. */
+const NEAR_START = 2500
+/** A movement this soon behind a key or a finger is theirs. */
+const BY_HAND_MS = 400
+/** How long rows take to find their place. */
+const SETTLE_MS = 600
+
+interface Scrolled {
+  conversationId: string
+  rows: readonly Row[]
+  /** The first event of what is there. */
+  from: number
+  earlier(): Promise<void>
+}
+
+export interface Scroll {
+  scroller: RefObject<HTMLDivElement | null>
+  list: RefObject<VirtualizerHandle | null>
+  isAtEnd: boolean
+  /** Rows have come before those that were there: they must not move what is in sight. */
+  isPrepended: boolean
+  handlers: {
+    onScroll(): void
+    onWheel(event: WheelEvent): void
+    onTouchMove(): void
+    onPointerDown(): void
+    onPointerMove(event: { buttons: number }): void
+    onKeyDown(): void
+  }
+  toStart(): void
+  toEnd(): void
+  /** To the next message, or the one before. */
+  step(direction: 1 | -1): void
+}
+
+/**
+ * Where one is in a transcript. Whoever is at its end stays there while it grows; whoever has gone up stays where they are,
+ * whatever comes before or behind, and is led back there after a reload.
+ */
+export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Scroll {
+  const scroller = useRef<HTMLDivElement>(null)
+  const list = useRef<VirtualizerHandle>(null)
+  const [isAtEnd, setAtEnd] = useState(true)
+  const [kept] = useState(() => keptPlace(conversationId))
+  const sticks = useRef(kept === null)
+  const isPlaced = useRef(false)
+  const settledAt = useRef(0)
+  const movedAt = useRef(-BY_HAND_MS)
+  const lastFrom = useRef(from)
+
+  const stick = useCallback(() => {
+    const element = scroller.current
+    if (element && sticks.current) element.scrollTop = element.scrollHeight
+  }, [])
+
+  const fillUp = useCallback(() => {
+    const element = scroller.current
+    if (!element || from === 1 || !isPlaced.current || element.scrollTop > NEAR_START) return
+    // Rows that are still finding their place would lose it.
+    const wait = settledAt.current - performance.now()
+    if (wait > 0) setTimeout(fillUp, wait)
+    else void earlier().catch(() => {})
+  }, [from, earlier])
+
+  // Where one was before a reload; otherwise at the end.
+  useLayoutEffect(() => {
+    if (isPlaced.current || rows.length === 0) return
+    if (kept && kept.at < from) return void earlier().catch(() => {})
+    isPlaced.current = true
+    settledAt.current = performance.now() + SETTLE_MS
+    const index = kept ? rows.findIndex((row) => row.key === kept.key) : -1
+    if (!kept || index < 0) {
+      sticks.current = true
+      return
+    }
+    list.current?.scrollToIndex(index, { align: 'start' })
+    // To the pixel, as long as the rows around it are still being measured.
+    function hold(): void {
+      if (performance.now() > settledAt.current) return
+      if (kept && scroller.current) scroller.current.scrollTop += distanceTo(scroller.current, kept)
+      requestAnimationFrame(hold)
+    }
+    requestAnimationFrame(hold)
+  }, [rows, kept, from, earlier])
+
+  useLayoutEffect(() => {
+    lastFrom.current = from
+    stick()
+  }, [rows, from, stick])
+
+  // A card that opens, or rows that turn out higher than they were thought to be, move the end, too.
+  useEffect(() => {
+    const watch = new ResizeObserver(stick)
+    for (const element of [scroller.current, scroller.current?.firstElementChild]) {
+      if (element) watch.observe(element)
+    }
+    return () => watch.disconnect()
+  }, [stick])
+
+  useEffect(fillUp, [fillUp])
+
+  const keep = useCallback(() => {
+    if (!scroller.current || !isPlaced.current) return
+    keepPlace(conversationId, sticks.current ? null : placeIn(scroller.current))
+  }, [conversationId])
+  useEffect(() => {
+    addEventListener('pagehide', keep)
+    return () => {
+      keep()
+      removeEventListener('pagehide', keep)
+    }
+  }, [keep])
+
+  function onScroll(): void {
+    const element = scroller.current
+    if (!element || !isPlaced.current) return
+    const left = element.scrollHeight - element.scrollTop - element.clientHeight
+    const isByHand = performance.now() - movedAt.current < BY_HAND_MS
+    // Only a person leaves the end, or comes back to it: what grows moves it away by itself.
+    if (isByHand) sticks.current = left < NEAR_END
+    setAtEnd(sticks.current || left < NEAR_END)
+    fillUp()
+  }
+
+  function byHand(): void {
+    movedAt.current = performance.now()
+    settledAt.current = 0
+  }
+
+  function toRow(index: number): void {
+    byHand()
+    sticks.current = false
+    list.current?.scrollToIndex(index, { align: 'start' })
+  }
+
+  function toEnd(): void {
+    sticks.current = true
+    setAtEnd(true)
+    stick()
+  }
+
+  return {
+    scroller,
+    list,
+    isAtEnd,
+    isPrepended: from < lastFrom.current,
+    handlers: {
+      onScroll,
+      onWheel(event) {
+        byHand()
+        if (event.deltaY < 0) sticks.current = false
+      },
+      onTouchMove: byHand,
+      onPointerDown: byHand,
+      onPointerMove: ({ buttons }) => void (buttons > 0 && byHand()),
+      onKeyDown: byHand,
+    },
+    toStart: () => toRow(0),
+    toEnd,
+    step(direction) {
+      const handle = list.current
+      if (!handle) return
+      let index = handle.findItemIndex(handle.scrollOffset + 8) + direction
+      while (rows[index] && rows[index]?.type !== 'message') index += direction
+      if (rows[index]) toRow(index)
+      else if (direction > 0) toEnd()
+    },
+  }
+}
