@@ -22,6 +22,7 @@ const mayImport: Record<string, readonly string[]> = {
   'config.ts': ['settings.ts'],
   'data-dir.ts': ['protocol'],
   'trust.ts': ['config.ts'],
+  web: ['client', 'protocol', 'replay'],
 }
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
@@ -36,10 +37,10 @@ const cliWithMain = new Set([
 ])
 
 /** What also runs in a browser must not need Node. */
-const browserSafe = new Set(['protocol', 'replay', 'client'])
+const browserSafe = new Set(['protocol', 'replay', 'client', 'web'])
 
 const problems: string[] = []
-for (const file of sourceFiles(join(root, 'src'))) check(file)
+for (const folder of ['src', 'web']) for (const file of sourceFiles(join(root, folder))) check(file)
 
 if (problems.length > 0) {
   console.error(problems.join('\n'))
@@ -66,9 +67,10 @@ function checkOwn(file: string, from: string, allowed: readonly string[], to: st
   problems.push(`${shown(file)}: ${from} may not import ${to}`)
 }
 
-/** The folder below src, or the file itself when it lies directly there. */
+/** The folder below src, or the file itself when it lies directly there; or the page. */
 function partOf(file: string): string {
-  return relative(join(root, 'src'), file).split('/')[0] ?? ''
+  const path = relative(root, file)
+  return path.startsWith('web/') ? 'web' : (path.split('/')[1] ?? '')
 }
 
 function importsOf(file: string): string[] {
@@ -81,7 +83,7 @@ function importsOf(file: string): string[] {
 
 function sourceFiles(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name) && !/\.(config|d)\.ts$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/\.(test|contract)\.ts$/.test(path))
 }

@@ -13,27 +13,28 @@ export interface TranscriptPart {
 
 const PAGE = 1000
 
-/** Reads back from an event (without one, from the end) until there are `atLeast` events and they begin at a message. */
+/** Reads back from an event (without one, from the end) to a message, `atLeast` so many events or as many as a page holds. */
 export async function readBack(
   client: ClientOptions,
   conversationId: string,
   options: { before?: number; atLeast: number; signal?: AbortSignal },
 ): Promise<TranscriptPart> {
   const { atLeast, signal } = options
+  /** The last first. */
+  const pages: AnyFrame[][] = []
   let before = options.before ?? Number.MAX_SAFE_INTEGER
-  let frames: AnyFrame[] = []
   let cursor: string | null = null
   for (;;) {
-    const limit = Math.min(PAGE, Math.max(atLeast - frames.length, 1))
-    const page = await readPage(client, conversationId, before, frames.length === 0 ? limit : PAGE, signal)
+    const limit = pages.length === 0 ? Math.min(PAGE, atLeast) : PAGE
+    const page = await readPage(client, conversationId, before, limit, signal)
+    const frames = page.items as AnyFrame[]
     cursor ??= page.last_cursor
-    frames = [...(page.items as AnyFrame[]), ...frames]
     before = frames[0]?.event_id ?? 1
     const start = before === 1 ? 0 : frames.findIndex((frame) => frame.kind === 'message.user')
+    pages.push(start < 0 ? frames : frames.slice(start))
     if (start < 0) continue
-    const whole = frames.slice(start)
-    const from = whole[0]?.event_id ?? 1
-    return { transcript: applyFrames(emptyTranscript(from), whole), cursor }
+    const from = frames[start]?.event_id ?? 1
+    return { transcript: applyFrames(emptyTranscript(from), pages.toReversed().flat()), cursor }
   }
 }
 

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { type KeyboardEvent, useEffect, useState } from 'react'
+import { type KeyboardEvent, useState } from 'react'
 import { Icon } from '../controls/icon.tsx'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -17,7 +17,7 @@ export interface Choices {
 
 /** The project's files that fit what was typed behind an @; null: nothing was. */
 export function useFileChoices(conversationId: string, typed: string | null): Choices {
-  const [active, setActive] = useState(0)
+  const [marked, setMarked] = useState({ typed, index: 0 })
   const [dismissed, setDismissed] = useState<string | null>(null)
   const found = useQuery({
     queryKey: [...keys.files(conversationId), 'named', typed],
@@ -25,7 +25,9 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
     enabled: typed !== null,
     placeholderData: keepPreviousData,
   })
-  useEffect(() => setActive(0), [typed])
+  // Whatever else is typed begins at the top.
+  const active = marked.typed === typed ? marked.index : 0
+  const setActive = (index: number) => setMarked({ typed, index })
   const paths = typed === null || typed === dismissed ? [] : (found.data?.items ?? [])
 
   function handle(event: KeyboardEvent, choose: (path: string) => void): boolean {

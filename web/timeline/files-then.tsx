@@ -126,7 +126,7 @@ function FileThen({ conversationId, at, path }: { conversationId: string; at: nu
         </h3>
         <div className="choice" role="group" aria-label={text.timeline.howToShow}>
           <button type="button" aria-pressed={!isDiff} onClick={() => setDiff(false)}>
-            {text.timeline.then}
+            {text.timeline.asThen}
           </button>
           <button type="button" aria-pressed={isDiff} onClick={() => setDiff(true)}>
             {text.timeline.toNow}

@@ -32,15 +32,17 @@ export function createFrameSource(conversationId: string): FrameSource {
       return (await block(blockOf(at))).find((frame) => frame.event_id === at)
     },
     async transcript(at) {
-      let frames: AnyFrame[] = []
-      for (let number = blockOf(at); number >= 0; number--) {
-        frames = [...(await block(number)).filter((frame) => frame.event_id <= at), ...frames]
+      /** The last first. */
+      const found: AnyFrame[][] = []
+      for (let number = blockOf(at); ; number--) {
+        const frames = (await block(number)).filter((frame) => frame.event_id <= at)
         const start = number === 0 ? 0 : frames.findIndex((frame) => frame.kind === 'message.user')
-        if (number > 0 && (start < 0 || frames.length - start < AT_LEAST)) continue
-        const whole = frames.slice(start)
-        return applyFrames(emptyTranscript(whole[0]?.event_id ?? 1), whole)
+        const isEnough = number === 0 || (start >= 0 && at - (frames[start]?.event_id ?? 0) >= AT_LEAST)
+        found.push(isEnough ? frames.slice(start) : frames)
+        if (!isEnough) continue
+        const from = found.at(-1)?.[0]?.event_id ?? 1
+        return applyFrames(emptyTranscript(from), found.toReversed().flat())
       }
-      return emptyTranscript()
     },
   }
 }
@@ -51,14 +53,14 @@ function blockOf(at: number): number {
 
 /** Pages have a size as well as a length, so a block may take several. */
 async function read(conversationId: string, from: number, to: number): Promise<AnyFrame[]> {
-  let frames: AnyFrame[] = []
+  const pages: AnyFrame[][] = []
   for (let before = to + 1; before > from; ) {
     const { items } = await server.events(conversationId, { before, limit: Math.min(BLOCK, before - from) })
     const wanted = (items as AnyFrame[]).filter((frame) => frame.event_id >= from && frame.event_id < before)
     const [first] = wanted
     if (!first) break
-    frames = [...wanted, ...frames]
+    pages.push(wanted)
     before = first.event_id
   }
-  return frames
+  return pages.toReversed().flat()
 }

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'react'
+import { useEffect, useState } from 'react'
 import type { AnyFrame } from '../../src/protocol/frames.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { createFrameSource } from './frame-source.ts'
@@ -22,11 +22,13 @@ const LONGEST_PAUSE_MS = 1500
 
 /** Goes through a conversation as it went, with its timing. `start` is where; without it, at the end. */
 export function useReplay(conversationId: string, head: number, start: number | null): Replay {
-  // A line that became shorter is another one.
+  const [source, setSource] = useState(() => createFrameSource(conversationId))
   const [longest, setLongest] = useState(head)
-  if (head !== longest) setLongest(head)
-  const epoch = head < longest ? head : 0
-  const source = useMemo(() => createFrameSource(conversationId), [conversationId, epoch])
+  if (head !== longest) {
+    setLongest(head)
+    // A line that became shorter is another one.
+    if (head < longest) setSource(createFrameSource(conversationId))
+  }
   const [at, setAt] = useState(() => Math.min(start ?? head, head))
   const [shown, setShown] = useState<{ frame: AnyFrame | null; transcript: Transcript | null }>({
     frame: null,
@@ -52,8 +54,7 @@ export function useReplay(conversationId: string, head: number, start: number | 
   }, [source, at])
 
   useEffect(() => {
-    if (!isPlaying) return
-    if (at >= head) return setPlaying(false)
+    if (!isPlaying || at >= head) return
     let timer: ReturnType<typeof setTimeout> | undefined
     let isGone = false
     void Promise.all([source.frame(at), source.frame(at + 1)]).then(([now, next]) => {
@@ -70,7 +71,7 @@ export function useReplay(conversationId: string, head: number, start: number | 
   return {
     at: Math.min(at, head),
     ...shown,
-    isPlaying,
+    isPlaying: isPlaying && at < head,
     speed,
     error,
     move: (to) => setAt(Math.min(Math.max(1, Math.round(to)), head)),

@@ -32,9 +32,15 @@ function atNextFrame(work: () => void): () => void {
   return stop
 }
 
-/** A conversation as it is and goes on. It reconnects by itself and never shows less than it has shown. */
+/** A conversation as it is and goes on. It reconnects by itself and never shows less than it has shown. For another one, use another. */
 export function useFeed(conversationId: string): FeedView {
-  const [view, setView] = useState<Omit<FeedView, 'earlier'>>(() => nothingYet(conversationId))
+  const [view, setView] = useState<Omit<FeedView, 'earlier'>>({
+    conversationId,
+    transcript: null,
+    queue: null,
+    state: 'connecting',
+    error: null,
+  })
   const feed = useRef<Feed | null>(null)
 
   useEffect(() => {
@@ -50,7 +56,6 @@ export function useFeed(conversationId: string): FeedView {
         setView((before) => ({ ...before, ...changed }))
       })
     }
-    setView(nothingYet(conversationId))
     feed.current = server.feed(conversationId)
     feed.current
       .follow({
@@ -67,9 +72,5 @@ export function useFeed(conversationId: string): FeedView {
   }, [conversationId])
 
   const earlier = useCallback(async () => await feed.current?.earlier(), [])
-  return { ...(view.conversationId === conversationId ? view : nothingYet(conversationId)), earlier }
-}
-
-function nothingYet(conversationId: string): Omit<FeedView, 'earlier'> {
-  return { conversationId, transcript: null, queue: null, state: 'connecting', error: null }
+  return { ...view, earlier }
 }
