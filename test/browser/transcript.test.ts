@@ -15,7 +15,7 @@ describe('the transcript in a browser', () => {
     await page.getByRole('heading', { level: 1, name: 'I am Ada' }).waitFor()
     await say(page, 'What is my name?')
     await page.getByText('Your name is Ada.').waitFor()
-    expect(await page.title()).toBe('I am Ada · Waymark')
+    await expect.poll(() => page.title()).toBe('I am Ada · Waymark')
     // What it was called is no event that anybody needs to read about.
     expect(await transcriptText(page)).not.toContain('Renamed')
   })

@@ -70,7 +70,7 @@ export function Composer({
       )
       setDraft(emptyDraft())
       setAttached([])
-      await queries.invalidateQueries({ queryKey: keys.conversations })
+      void queries.invalidateQueries({ queryKey: keys.conversations })
     })
     setSending(false)
     field.current?.focus()

@@ -177,7 +177,7 @@ function MemoryDetails({
   async function undo(): Promise<void> {
     await server.undoMemory(conversationId)
     show({ message: text.memory.isUndone })
-    await queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
+    void queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
   }
   return (
     <>
