@@ -7,6 +7,14 @@ export function timeOf(timestamp: string): string {
   return clock.format(new Date(timestamp))
 }
 
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
+
+/** For lists: the time of what is of today, the day of what is older. */
+export function whenOf(timestamp: string, now = new Date()): string {
+  const then = new Date(timestamp)
+  return then.toDateString() === now.toDateString() ? clock.format(then) : day.format(then)
+}
+
 export function dateOf(timestamp: string): string {
   return date.format(new Date(timestamp))
 }

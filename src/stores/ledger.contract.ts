@@ -281,6 +281,35 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, id, { limit: 100 })).toHaveLength(13)
     })
 
+    it('[L7] [L4] pages read backwards join to the same line, across forks and cuts, large frames and small pages', async () => {
+      const root = await newConversation(ledger)
+      await say(root, 'one', 'two', 'x'.repeat(400_000), 'y'.repeat(1_200_000), 'z'.repeat(400_000), 'six')
+      const child = await forkOf(ledger, root, { after: 6 })
+      await say(child, 'seven', 'w'.repeat(700_000), 'v'.repeat(700_000))
+      await cutOf(ledger, child, { after: 9 })
+      await say(child, 'ten')
+      const all = await readAll(ledger, child)
+      const back = (before: number, limit: number) =>
+        ledger.page({ tenant: TENANT, conversationId: child, cursor: null, limit, before })
+      for (const limit of [1, 2, 3, 500]) {
+        const read: string[] = []
+        for (let before = 1_000_000; before > 1; ) {
+          const { frames, firstSeq, last, atEnd, digest } = await back(before, limit)
+          expect(frames.length).toBeGreaterThan(0)
+          expect(frames.length).toBeLessThanOrEqual(limit)
+          expect(frames).toEqual(all.slice(firstSeq - 1, last.seq))
+          expect(atEnd).toBe(last.seq === all.length)
+          // Whoever has read it goes on from there.
+          const next = await page(child, last)
+          expect(next.frames[0]).toBe(all[last.seq])
+          if (atEnd) expect(next.digest).toBe(digest)
+          read.unshift(...frames)
+          before = firstSeq
+        }
+        expect(read).toEqual(all)
+      }
+    })
+
     it('a write that fails fails alone, and the others of its moment are kept', async () => {
       const id = await newConversation(ledger)
       const twice = { tenant: TENANT, conversationId: id, runId: newId('run') }

@@ -67,7 +67,7 @@ describe('writing a message in a browser', () => {
     expect(request).toContain('All baskets are round.')
   })
 
-  it('what was not sent is still there after a reload', async () => {
+  it('[P3] what was not sent is still there after a reload', async () => {
     const { page } = await start('Draft')
     await page.getByRole('textbox', { name: 'Message' }).fill('half a thought')
     await page.reload()
@@ -76,7 +76,7 @@ describe('writing a message in a browser', () => {
       .toBe('half a thought')
   })
 
-  it('[R1] the eleventh waiting message is refused with a word, and stays in the field', async () => {
+  it('[P3] [R1] the eleventh waiting message is refused with a word, and stays in the field', async () => {
     const { id, page } = await start('Full')
     await say(page, '!wait 50\n!say 3000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()

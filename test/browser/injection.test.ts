@@ -57,7 +57,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     return asked
   }
 
-  it('a strict content policy is in force', async () => {
+  it('[P5] a strict content policy is in force', async () => {
     const answer = await fetch(server().url)
     const policy = answer.headers.get('content-security-policy') ?? ''
     for (const part of [
@@ -91,7 +91,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     forgive(/TrustedHTML/)
   })
 
-  it('in an answer, in every form that Markdown has', async () => {
+  it('[P5] in an answer, in every form that Markdown has', async () => {
     const { page } = await start('Answers')
     const asked = requestsOf(page)
     await say(page, `!say ${JSON.stringify(attacks.join('\n\n'))}`)
@@ -106,7 +106,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await isUnharmed(page, asked)
   })
 
-  it('in a person’s message and in a title', async () => {
+  it('[P5] in a person’s message and in a title', async () => {
     const { page } = await start(HANDLER)
     const asked = requestsOf(page)
     await say(page, `${SCRIPT}\n${HANDLER}\n[one](javascript:window.harm=1)`)
@@ -115,7 +115,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await isUnharmed(page, asked)
   })
 
-  it('in the output and the arguments of tools, and in the names and texts of files', async () => {
+  it('[P5] in the output and the arguments of tools, and in the names and texts of files', async () => {
     const { page } = await start('Tools')
     const asked = requestsOf(page)
     const name = `${HANDLER.replaceAll('/', '')}.txt`

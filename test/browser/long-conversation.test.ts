@@ -19,7 +19,7 @@ describe(`a conversation of ${MESSAGES} messages`, () => {
   const path = () => `/c/${id}`
   const last = (page: Page) => page.getByText(`Answer ${MESSAGES / 2}:`).first()
 
-  it('can be used within a second', async () => {
+  it('[P6] can be used within a second', async () => {
     const page = await open('/')
     const times: number[] = []
     while (times.length < TRIES && !times.some((time) => time < 1000)) {
@@ -36,7 +36,7 @@ describe(`a conversation of ${MESSAGES} messages`, () => {
     expect(await page.locator('[data-row]').count()).toBeLessThan(100)
   })
 
-  it('scrolls at 50 frames a second or more, while what lies before is fetched', async () => {
+  it('[P6] scrolls at 50 frames a second or more, while what lies before is fetched', async () => {
     const page = await open(path())
     await last(page).waitFor()
     const rates: number[] = []
@@ -63,7 +63,7 @@ describe(`a conversation of ${MESSAGES} messages`, () => {
     }, milliseconds)
   }
 
-  it('what is fetched before it does not move what one looks at, and a reload leads back there', async () => {
+  it('[P6] what is fetched before it does not move what one looks at, and a reload leads back there', async () => {
     const page = await open(path())
     await last(page).waitFor()
     await page.getByRole('region', { name: 'Transcript' }).hover()
@@ -94,7 +94,7 @@ describe(`a conversation of ${MESSAGES} messages`, () => {
     }, key)
   }
 
-  it('goes on at its end, and its beginning can be reached', async () => {
+  it('[P6] goes on at its end, and its beginning can be reached', async () => {
     const page = await open(path())
     await last(page).waitFor()
     await say(page, 'And now?')

@@ -19,7 +19,7 @@ describe('an answer that stands still in the middle of a word', () => {
   })
   afterAll(() => model?.close())
 
-  it('[L7] reads the same before and after a reload, and on another page', async () => {
+  it('[P1] [L7] reads the same before and after a reload, and on another page', async () => {
     const { id, page } = await start('Held')
     await say(page, 'what did you find?')
     await page.getByText('the second').waitFor()

@@ -39,7 +39,7 @@ describe('the page for everybody', () => {
   }
 
   for (const theme of ['light', 'dark'] as const) {
-    it(`axe finds nothing serious in any view, ${theme}`, async () => {
+    it(`[P8] axe finds nothing serious in any view, ${theme}`, async () => {
       const { page } = await start(`Axe ${theme}`, { theme })
       expect(await seriousFlaws(page)).toEqual([])
       await withEverything(page)
@@ -73,7 +73,7 @@ describe('the page for everybody', () => {
     })
   }
 
-  it('everything can be done by keys, and ? tells which', async () => {
+  it('[P8] everything can be done by keys, and ? tells which', async () => {
     const { page } = await start('Keys')
     await page.keyboard.press('?')
     await page.getByRole('dialog', { name: 'Keys' }).getByText('New conversation').waitFor()
@@ -112,7 +112,7 @@ describe('the page for everybody', () => {
     await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')
   })
 
-  it('fits a narrow screen: nothing is wider than it, and the list opens over it', async () => {
+  it('[P8] fits a narrow screen: nothing is wider than it, and the list opens over it', async () => {
     const { page } = await start('Narrow', { width: 380, height: 720 })
     await withEverything(page)
     await page.getByRole('button', { name: 'Allow' }).click()

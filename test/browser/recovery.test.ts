@@ -23,7 +23,7 @@ describe('a page whose server is killed', () => {
     await rm(project, { recursive: true, force: true })
   })
 
-  it('[R3] [L7] recovers by itself: the answer goes on where it was, and nothing is lost or said twice', async () => {
+  it('[P2] [P3] [R3] [L7] recovers by itself: the answer goes on where it was, and nothing is lost or said twice', async () => {
     const { id } = await server.client.createConversation({ title: 'Killed' })
     const { page, problems } = await browser.open(server, `/c/${id}`)
     await say(page, 'I am Ada')

@@ -103,7 +103,7 @@ describe('the transcript in a browser', () => {
     await expect.poll(() => page.getByText('demo_failure').count()).toBe(2)
   })
 
-  it('[L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {
+  it('[P1] [L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {
     const { id, page } = await start('Reload')
     await say(page, '!wait 25\n!think 4\n!say 300')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 300)
@@ -125,7 +125,7 @@ describe('the transcript in a browser', () => {
     expect(await transcriptText(page)).toBe(end)
   })
 
-  it('[L7] stopped in the middle, a reload shows just what was there', async () => {
+  it('[P1] [L7] stopped in the middle, a reload shows just what was there', async () => {
     const { page } = await start('Stopped')
     await say(page, '!wait 30\n!say 1000')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 200)

@@ -16,7 +16,7 @@ describe('looking back in a browser', () => {
     return items as { event_id: number; kind: string; path?: string; content?: string }[]
   }
 
-  it('[C8] the timeline shows transcript and files at any event, and how they differ from now', async () => {
+  it('[P7] the timeline shows transcript and files at any event, and how they differ from now', async () => {
     const { id, page } = await start('Timeline')
     writeFileSync(join(server().config.project, 'poem.txt'), 'roses\n')
     await say(page, 'I am Ada')
@@ -74,7 +74,7 @@ describe('looking back in a browser', () => {
     await expect.poll(() => scrubber(other).inputValue()).toBe(String(at('message.user', 1)))
   })
 
-  it('the timeline replays with its timing, word for word', async () => {
+  it('[P7] the timeline replays with its timing, word for word', async () => {
     const { page } = await start('Replay')
     await say(page, '!wait 60\n!say 20')
     await untilIdle(page)

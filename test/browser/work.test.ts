@@ -21,7 +21,7 @@ describe('files and lines, taken back in a browser', () => {
     await untilIdle(page)
   }
 
-  it('[W4] a message’s files are restored after a look at what that does, and that is undone', async () => {
+  it('[P4] [W4] a message’s files are restored after a look at what that does, and that is undone', async () => {
     const { page } = await start('Restore')
     await write(page, 'kept.txt', 'first\n')
     writeFileSync(fileOf('by-hand.txt'), 'mine\n')
@@ -45,7 +45,7 @@ describe('files and lines, taken back in a browser', () => {
     await expect.poll(() => page.getByText('Files were put back').count()).toBe(2)
   })
 
-  it('[W6] changes are shown, discarded after a look, and brought back; then approved', async () => {
+  it('[P4] [W6] changes are shown, discarded after a look, and brought back; then approved', async () => {
     const { page } = await start('Changes')
     await write(page, 'new.txt', 'one\ntwo\n')
     await view(page, 'Changes')
@@ -78,7 +78,7 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByText('session_2 was approved: it works').waitFor()
   })
 
-  it('[W4] any checkpoint of the list can be restored, and what had to be skipped is listed', async () => {
+  it('[P4] [W4] any checkpoint of the list can be restored, and what had to be skipped is listed', async () => {
     const { page } = await start('Checkpoints')
     await write(page, 'deep.txt', 'x\n')
     await write(page, 'other.txt', 'y\n')
@@ -155,7 +155,7 @@ describe('files and lines, taken back in a browser', () => {
     expect(read('only-there.txt')).toBeNull()
   })
 
-  it('[D1] [D2] [D3] deleting says what it will do, does that, and is undone', async () => {
+  it('[P4] [D1] [D2] [D3] deleting says what it will do, does that, and is undone', async () => {
     const { id, page } = await start('Delete')
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()

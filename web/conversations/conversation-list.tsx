@@ -4,7 +4,7 @@ import type { Conversation } from '../../src/protocol/api.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
-import { dateOf } from '../format.ts'
+import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
 import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -80,7 +80,9 @@ export function ConversationList({
                 {conversation.title ?? text.conversations.untitled}
               </span>
               <span className="when">
-                <time dateTime={conversation.updated_at}>{dateOf(conversation.updated_at)}</time>
+                <time dateTime={conversation.updated_at} title={dateOf(conversation.updated_at)}>
+                  {whenOf(conversation.updated_at)}
+                </time>
                 <Activity conversation={conversation} />
               </span>
             </Link>

@@ -16,8 +16,8 @@ export function diffLines(diff: string): DiffLine[] {
     if (hunk) {
       before = Number(hunk[1])
       after = Number(hunk[2])
-      if (isInside || before > 1 || after > 1)
-        rows.push({ kind: 'gap', before: null, after: null, text: hunk[3] ?? '' })
+      // What comes first needs no mark that something was left out before it, unless it says what.
+      if (isInside || hunk[3]) rows.push({ kind: 'gap', before: null, after: null, text: hunk[3] ?? '' })
       isInside = true
     } else if (!isInside) {
       continue

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestServer, type TestServer } from '../../test/support/server.ts'
+
+describe('the page as it is served', () => {
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server.close())
+
+  const get = (path: string, headers: Record<string, string> = {}) => fetch(server.url + path, { headers })
+
+  it('is the same wherever one is in it, and never kept without asking', async () => {
+    const index = await (await get('/')).text()
+    expect(index).toContain('<div id="page">')
+    for (const path of ['/c/conv_x', '/c/conv_x/timeline', '/c/conv_x/timeline?at=3']) {
+      const answer = await get(path)
+      expect(answer.status).toBe(200)
+      expect(answer.headers.get('cache-control')).toBe('no-cache')
+      expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(await answer.text()).toBe(index)
+    }
+  })
+
+  it('has files with names of their content, kept for good, compressed for who takes that', async () => {
+    const index = await (await get('/')).text()
+    const [, script = ''] = /src="(\/assets\/[^"]+\.js)"/.exec(index) ?? []
+    const plain = await get(script, { 'Accept-Encoding': 'identity' })
+    expect(plain.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    expect(plain.headers.get('content-encoding')).toBeNull()
+    expect(plain.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
+    const packed = await get(script, { 'Accept-Encoding': 'gzip' })
+    expect(packed.headers.get('content-encoding')).toBe('gzip')
+    expect(packed.headers.get('vary')).toBe('Accept-Encoding')
+    expect(await packed.text()).toBe(await plain.text())
+    expect((await fetch(server.url + script, { method: 'HEAD' })).status).toBe(200)
+  })
+
+  it('serves nothing but its files', async () => {
+    for (const path of [
+      '/assets/',
+      '/assets/../../package.json',
+      '/assets/%2e%2e/%2e%2e/package.json',
+      '/index.html.gz',
+      '/c/',
+      '/c/a/b/c',
+      '/web/main.tsx',
+    ]) {
+      expect((await get(path)).status, path).toBe(404)
+    }
+  })
+
+  it('tells who runs here only those who may know', async () => {
+    expect((await get('/api/v1/about')).status).toBe(401)
+    expect(await server.client.about()).toMatchObject({
+      version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+      model: { is_demo: true },
+      scopes: ['conversations:read', 'conversations:write', 'workspace:write', 'admin'],
+    })
+  })
+
+  it('pages of the ledger are read in one direction at a time', async () => {
+    const { id } = await server.client.createConversation()
+    const answer = await server.call(`/conversations/${id}/ledger/events?before=5&cursor=x`)
+    expect(answer.status).toBe(400)
+    expect((await server.call(`/conversations/${id}/ledger/events?before=1`)).status).toBe(400)
+    const { items } = await server.client.events(id, { before: 2, limit: 5 })
+    expect(items.map((item) => item.event_id)).toEqual([1])
+  })
+})

@@ -1,0 +1,179 @@
+import { lexer } from 'marked'
+import { describe, expect, it } from 'vitest'
+import type { Conversation, Family } from '../src/protocol/api.ts'
+import { drawFamily } from './branches/family-graph.ts'
+import { mentionAt, withMention } from './composer/mention.ts'
+import { groupParts, nameOfOrigin } from './context/parts.ts'
+import { inFamilyOrder } from './conversations/family-order.ts'
+import { addressOf, placeOf } from './location.tsx'
+import { diffLines } from './transcript/diff-lines.ts'
+import { decodeEntities } from './transcript/entities.ts'
+import { safeAddress } from './transcript/markdown.tsx'
+
+describe('parts of the page that need no browser', () => {
+  it('an address says where one is, and leads back there', () => {
+    const place = {
+      conversationId: 'conv_1',
+      view: 'timeline' as const,
+      at: 12,
+      other: null,
+      response: null,
+    }
+    expect(addressOf(place)).toBe('/c/conv_1/timeline?at=12')
+    expect(placeOf(addressOf(place))).toEqual(place)
+    expect(placeOf('/')).toMatchObject({ conversationId: null, view: 'transcript' })
+    expect(placeOf('/c/conv_1/nonsense?at=-3')).toMatchObject({
+      conversationId: 'conv_1',
+      view: 'transcript',
+      at: null,
+    })
+    expect(addressOf({ conversationId: 'conv_1', view: 'branches', other: 'conv_2' })).toBe(
+      '/c/conv_1/branches?with=conv_2',
+    )
+  })
+
+  it('a file is named from its @ to the caret, and not in the middle of a word', () => {
+    expect(mentionAt('look at @src/ba', 15)).toEqual({ start: 8, typed: 'src/ba' })
+    expect(mentionAt('@', 1)).toEqual({ start: 0, typed: '' })
+    expect(mentionAt('ada@example.com', 15)).toBeNull()
+    expect(mentionAt('look at @a and', 14)).toBeNull()
+    expect(withMention('look at @ba, please', { start: 8, typed: 'ba' }, 'src/basket.ts')).toEqual({
+      content: 'look at @src/basket.ts , please',
+      caret: 23,
+    })
+  })
+
+  it('a diff has the numbers of its lines, before and after', () => {
+    const diff = [
+      'diff --git a/a.txt b/a.txt',
+      '--- a/a.txt',
+      '+++ b/a.txt',
+      '@@ -1,3 +1,3 @@',
+      ' one',
+      '-two',
+      '+zwei',
+      ' three',
+      '@@ -10 +10,2 @@ function f()',
+      ' ten',
+      '+eleven',
+      '\\ No newline at end of file',
+      '',
+    ].join('\n')
+    expect(diffLines(diff).map(({ kind, before, after, text }) => [kind, before, after, text])).toEqual([
+      ['same', 1, 1, 'one'],
+      ['removed', 2, null, 'two'],
+      ['added', null, 2, 'zwei'],
+      ['same', 3, 3, 'three'],
+      ['gap', null, null, 'function f()'],
+      ['same', 10, 10, 'ten'],
+      ['added', null, 11, 'eleven'],
+    ])
+    // Lines that look like a header are lines all the same.
+    expect(diffLines('@@ -1 +1 @@\n--- a\n+++ b').map((line) => line.text)).toEqual(['-- a', '++ b'])
+  })
+
+  it('links lead to the web and to mail, and nowhere else', () => {
+    expect(safeAddress('https://example.com/?a=1&amp;b=2')).toBe('https://example.com/?a=1&b=2')
+    expect(safeAddress('mailto:ada@example.com')).toBe('mailto:ada@example.com')
+    for (const href of [
+      'javascript:alert(1)',
+      ' JaVaScript:alert(1)',
+      'java\tscript:alert(1)',
+      '&#106;avascript:alert(1)',
+      'data:text/html,x',
+      'vbscript:x',
+      'file:///etc/passwd',
+      '//evil.example',
+      '/login?code=x',
+      'https://',
+    ]) {
+      expect(safeAddress(href), href).toBeNull()
+    }
+  })
+
+  it('entities are read once', () => {
+    expect(decodeEntities('&lt;b&gt; &amp;lt; &#x41;&#66; &nosuch; &constructor; &#0; &')).toBe(
+      '<b> &lt; AB &nosuch; &constructor; &#0; &',
+    )
+  })
+
+  it('Markdown falls into tokens without HTML being made of it', () => {
+    const types = new Set(lexer('<b>x</b>\n\ntext <i>y</i>').map((token) => token.type))
+    expect(types).toEqual(new Set(['paragraph', 'space']))
+  })
+
+  const conversation = (id: string, parent: string | null, updated_at: string) =>
+    ({
+      id,
+      parent: parent === null ? null : { conversation_id: parent, event_number: 3 },
+      updated_at,
+    }) as Conversation
+
+  it('forks are listed below what they come from, the family that changed last first', () => {
+    const listed = inFamilyOrder([
+      conversation('b', null, '3'),
+      conversation('a1', 'a', '4'),
+      conversation('a', null, '1'),
+      conversation('a11', 'a1', '2'),
+      conversation('lost', 'not in this list', '0'),
+    ])
+    expect(listed.map(({ conversation: { id }, depth }) => [id, depth])).toEqual([
+      ['a', 0],
+      ['a1', 1],
+      ['a11', 2],
+      ['b', 0],
+      ['lost', 0],
+    ])
+  })
+
+  it('a family is drawn with each fork below its parent, where it leaves it', () => {
+    const item = (conversation_id: string, parent: [string, number] | null, head_event_number: number) => ({
+      conversation_id,
+      parent: parent && { conversation_id: parent[0], event_number: parent[1] },
+      head_event_number,
+    })
+    const family = {
+      root: 'r',
+      items: [
+        item('r', null, 100),
+        item('late', ['r', 50], 60),
+        item('early', ['r', 10], 200),
+        item('deep', ['early', 150], 160),
+      ],
+    } as Family
+    expect(
+      drawFamily(family).map(({ member, row, from, to, parentRow }) => [
+        member.conversation_id,
+        row,
+        from,
+        to,
+        parentRow,
+      ]),
+    ).toEqual([
+      ['r', 0, 0, 0.5, null],
+      ['early', 1, 0.05, 1, 0],
+      ['deep', 2, 0.75, 0.8, 1],
+      ['late', 3, 0.25, 0.3, 0],
+    ])
+  })
+
+  it('[C8] what the model was told is summed up by where it came from', () => {
+    const part = (type: string, tokens: number, sent: boolean, more: object = {}) => ({
+      origin: { type, ...more },
+      tokens,
+      sent,
+      why: '',
+    })
+    const parts = [
+      part('message', 3, false),
+      part('message', 4, true),
+      part('chunk', 5, true, { path: 'a.ts', start_line: 1, end_line: 9 }),
+      part('message', 6, true),
+    ]
+    expect(groupParts(parts, true)).toEqual([
+      { type: 'message', tokens: 10, count: 2 },
+      { type: 'chunk', tokens: 5, count: 1 },
+    ])
+    expect(nameOfOrigin(parts[2]?.origin ?? { type: '' })).toBe('a.ts:1–9')
+  })
+})
