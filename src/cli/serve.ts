@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { prepareDataDir, readServerNote } from '../data-dir.ts'
 import { InUse, type RunningServer, startServer } from '../main.ts'
 import { trust, untrustedPart } from '../trust.ts'
+import { openBrowser } from './open-browser.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim } from './output.ts'
 
@@ -37,11 +38,12 @@ export function serveCommand(): Command {
       '--trust',
       'let waymark.config.json, as it is now, start tool servers and loosen what needs asking',
     )
+    .option('--open', 'open the page in the browser')
     .addHelpText(
       'after',
       `
 Examples:
-  waymark serve
+  waymark serve --open
   waymark serve --project ../shop --port 5000
   waymark serve --tools run_command=allow
   OPENAI_API_KEY=… waymark serve --model gpt-5.5
@@ -75,6 +77,9 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.dataDir}/token`})`)}
   Model    ${modelText(server.model)}
   Stop     Ctrl-C`)
+  if (flags.open === true && !(await openBrowser(server.loginUrl, config.dataDir))) {
+    console.log(dim('           (no browser could be opened; follow the link yourself)'))
+  }
   await stopSignal()
   console.log('Stopping …')
   await server.close()
