@@ -27,7 +27,7 @@ import {
 } from './data-dir.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
-import { type Scope, scopes } from './protocol/api.ts'
+import { type Scope, scopes } from './protocol/api/service.ts'
 import { newId } from './protocol/ids.ts'
 import { VERSION } from './protocol/version.ts'
 import { createAgentStates } from './stores/agent-states.ts'

@@ -1,6 +1,7 @@
 import { lexer } from 'marked'
 import { describe, expect, it } from 'vitest'
-import type { Conversation, Family } from '../src/protocol/api.ts'
+import type { Conversation } from '../src/protocol/api/conversations.ts'
+import type { Family } from '../src/protocol/api/lines.ts'
 import { drawFamily } from './branches/family-graph.ts'
 import { mentionAt, withMention } from './composer/mention.ts'
 import { groupParts, nameOfOrigin } from './context/parts.ts'

@@ -7,7 +7,7 @@ import { type Chain, type Entry, type ModelItem, type PlannedRequest, planReques
 import type { Ledger } from '../core/ledger.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
-import type { Conversation, MemorySettings } from '../protocol/api.ts'
+import type { Conversation, MemorySettings } from '../protocol/api/conversations.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
 import { findActiveFiles, hashOf, touchedBy } from './active-files.ts'

@@ -1,7 +1,7 @@
 import { createInterface, type Interface } from 'node:readline'
 import type { Command } from 'commander'
 import { type Client, ConnectionError, RequestError } from '../client/index.ts'
-import type { Conversation } from '../protocol/api.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
 import { answer, denyUnattended, questionFor, readAnswer } from './ask.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from './conversation-view.ts'

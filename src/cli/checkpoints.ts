@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { CheckpointList } from '../protocol/api.ts'
+import type { CheckpointList } from '../protocol/api/work.ts'
 import { checkpointId, SHORT_ID, wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

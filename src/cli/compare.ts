@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Comparison } from '../protocol/api.ts'
+import type { Comparison } from '../protocol/api/lines.ts'
 import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { printFileDiff, statOf } from './diff.ts'

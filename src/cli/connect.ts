@@ -1,7 +1,7 @@
 import { type Client, createClient } from '../client/index.ts'
 import type { Config } from '../config.ts'
 import { readServerNote, readToken } from '../data-dir.ts'
-import type { Conversation } from '../protocol/api.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
 import { untrustedPart } from '../trust.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { ContextView } from '../protocol/api.ts'
+import type { ContextView } from '../protocol/api/context.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

@@ -1,5 +1,6 @@
 import type { Client } from '../client/index.ts'
-import type { AcceptedMessage, Conversation, SendMessage } from '../protocol/api.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
+import type { AcceptedMessage, SendMessage } from '../protocol/api/runs.ts'
 import type { Entry, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
 import { sayWhenLost } from './say-when-lost.ts'

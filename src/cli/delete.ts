@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { DeletedMessage } from '../protocol/api.ts'
+import type { DeletedMessage } from '../protocol/api/lines.ts'
 import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

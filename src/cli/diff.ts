@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { DiffView } from '../protocol/api.ts'
+import type { DiffView } from '../protocol/api/work.ts'
 import { checkpointId, projectPath } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

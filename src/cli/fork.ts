@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import type { Fork } from '../protocol/api.ts'
+import type { Fork } from '../protocol/api/lines.ts'
 import { copyOf } from '../protocol/ids.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'

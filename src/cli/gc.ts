@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
-import type { CollectionReport } from '../protocol/api.ts'
+import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, count, endProgress, showProgress } from './output.ts'

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import type { WantMemory } from '../protocol/api.ts'
+import type { WantMemory } from '../protocol/api/context.ts'
 import { wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { issueToken, openStore, type Store } from '../main.ts'
-import { type Scope, scopes } from '../protocol/api.ts'
+import { type Scope, scopes } from '../protocol/api/service.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, configOf } from './options.ts'
 import { CommandError } from './output.ts'

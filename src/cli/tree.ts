@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Family } from '../protocol/api.ts'
+import type { Family } from '../protocol/api/lines.ts'
 import { copyOf } from '../protocol/ids.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'

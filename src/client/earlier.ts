@@ -1,4 +1,4 @@
-import type { EventsPage } from '../protocol/api.ts'
+import type { EventsPage } from '../protocol/api/ledger.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import { applyFrames } from '../replay/reduce.ts'
 import { emptyTranscript, type Transcript } from '../replay/transcript.ts'

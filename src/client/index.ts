@@ -1,46 +1,51 @@
 import type {
-  About,
-  AcceptedMessage,
-  AnswerApproval,
-  Approve,
-  Approved,
-  AuditList,
-  BranchList,
-  CheckpointDetails,
-  CheckpointList,
-  Collect,
-  CollectionReport,
-  Comparison,
   ContextView,
+  MemoryView,
+  ResponseDetails,
+  ResponseList,
+  WantMemory,
+} from '../protocol/api/context.ts'
+import type {
   Conversation,
   ConversationList,
   CreateConversation,
+  PatchConversation,
+} from '../protocol/api/conversations.ts'
+import type { EventsPage, MessageList } from '../protocol/api/ledger.ts'
+import type {
+  BranchList,
+  Comparison,
   DeletedMessage,
-  DiffView,
-  EventsPage,
   Family,
+  Fork,
+  Forked,
+  Undelete,
+  Undeleted,
+} from '../protocol/api/lines.ts'
+import type {
+  AcceptedMessage,
+  AnswerApproval,
+  QueueView,
+  SendMessage,
+  Stopped,
+} from '../protocol/api/runs.ts'
+import type { About } from '../protocol/api/service.ts'
+import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
+import type {
+  Approve,
+  Approved,
+  CheckpointDetails,
+  CheckpointList,
+  DiffView,
   FileEditList,
   FileList,
   FileView,
-  Fork,
-  Forked,
-  MemoryView,
-  MessageList,
-  PatchConversation,
-  QueueView,
   Reset,
   ResetDone,
-  ResponseDetails,
-  ResponseList,
   Restore,
   Restored,
-  SendMessage,
   SessionView,
-  Stopped,
-  Undelete,
-  Undeleted,
-  WantMemory,
-} from '../protocol/api.ts'
+} from '../protocol/api/work.ts'
 import type { Transcript } from '../replay/transcript.ts'
 import { createFeed, type Feed, transcriptAt } from './feed.ts'
 import { type ClientOptions, request } from './request.ts'

@@ -1,4 +1,4 @@
-import type { Problem } from '../protocol/api.ts'
+import type { Problem } from '../protocol/api/service.ts'
 
 export interface ClientOptions {
   /** Where the server is, such as http://127.0.0.1:4747. In the page it serves: ''. */

@@ -1,4 +1,6 @@
-import type { CutNotice, Problem, QueueView } from '../protocol/api.ts'
+import type { CutNotice } from '../protocol/api/ledger.ts'
+import type { QueueView } from '../protocol/api/runs.ts'
+import type { Problem } from '../protocol/api/service.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
 import { readEventStream } from './event-stream.ts'
 import { type ClientOptions, RequestError, request } from './request.ts'

@@ -1,4 +1,4 @@
-import type { CollectionReport } from '../protocol/api.ts'
+import type { CollectionReport } from '../protocol/api/upkeep.ts'
 
 /** What is deleted leaves its line at once, and the store when nobody can bring it back any more (D3, D4). */
 

@@ -1,4 +1,4 @@
-import type { DeletedMessage, Undeleted } from '../protocol/api.ts'
+import type { DeletedMessage, Undeleted } from '../protocol/api/lines.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
 /** Deletes and brings back, as people ask for it: runs are stopped first (D2). Methods that refuse throw a WaymarkError. */

@@ -1,4 +1,5 @@
-import type { Conversation, Restored } from '../protocol/api.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
+import type { Restored } from '../protocol/api/work.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { Idempotency, Place } from './ledger.ts'
 

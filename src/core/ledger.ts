@@ -1,4 +1,5 @@
-import type { Conversation, Message, Settings, StoredSettings } from '../protocol/api.ts'
+import type { Conversation, Settings, StoredSettings } from '../protocol/api/conversations.ts'
+import type { Message } from '../protocol/api/ledger.ts'
 import type { Cursor } from '../protocol/cursor.ts'
 import type { ErrorCode } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'

@@ -1,4 +1,4 @@
-import type { Scope } from '../protocol/api.ts'
+import type { Scope } from '../protocol/api/service.ts'
 
 /** Who is calling. Tokens are kept as hashes only; a browser's session is a token with an end. */
 export interface Token {

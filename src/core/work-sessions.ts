@@ -9,7 +9,7 @@ import type {
   ResetDone,
   Restored,
   SessionView,
-} from '../protocol/api.ts'
+} from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { type ConversationId, copyOf } from '../protocol/ids.ts'

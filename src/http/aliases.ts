@@ -1,6 +1,6 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
-import { MAX_BODY_BYTES } from '../protocol/api.ts'
+import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { readAtMost } from './body.ts'
 import type { AppEnv } from './env.ts'

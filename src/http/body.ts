@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono'
-import { MAX_BODY_BYTES } from '../protocol/api.ts'
+import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])

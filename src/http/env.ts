@@ -10,7 +10,7 @@ import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { About } from '../protocol/api.ts'
+import type { About } from '../protocol/api/service.ts'
 import type { HttpMetrics } from './metrics.ts'
 import type { WebFiles } from './web-files.ts'
 

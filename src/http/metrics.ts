@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import { routePath } from 'hono/route'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { CollectionReport } from '../protocol/api.ts'
+import type { CollectionReport } from '../protocol/api/upkeep.ts'
 
 export interface HttpMetrics {
   registry: Registry

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi'
-import { problemSchema } from '../protocol/api.ts'
+import { problemSchema } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, isId } from '../protocol/ids.ts'
 

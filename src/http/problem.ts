@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import type { Problem } from '../protocol/api.ts'
+import type { Problem } from '../protocol/api/service.ts'
 import { type ErrorCode, WaymarkError } from '../protocol/errors.ts'
 
 /** Each refusal's status. The record is total: a new code without one does not compile. */

@@ -1,5 +1,5 @@
 import { MAX_WAITING, type QueueState } from '../core/queue.ts'
-import type { QueueView } from '../protocol/api.ts'
+import type { QueueView } from '../protocol/api/runs.ts'
 
 /** The queue as clients see it. */
 export function queueView({ active, waiting }: QueueState): QueueView {

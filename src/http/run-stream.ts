@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Page, PageQuery } from '../core/ledger.ts'
-import type { AcceptedMessage } from '../protocol/api.ts'
+import type { AcceptedMessage } from '../protocol/api/runs.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { ConversationId } from '../protocol/ids.ts'

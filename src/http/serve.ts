@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
-import type { CollectionReport } from '../protocol/api.ts'
+import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
 import { createMetrics } from './metrics.ts'

@@ -10,7 +10,8 @@ import type {
   PageQuery,
   RunHold,
 } from '../core/ledger.ts'
-import type { Conversation, Message } from '../protocol/api.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
+import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'

@@ -1,7 +1,7 @@
 import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
 import { type CollectCommand, type Collecting, type CollectionStore, HOUR_MS } from '../core/collection.ts'
-import type { CollectionReport } from '../protocol/api.ts'
+import type { CollectionReport } from '../protocol/api/upkeep.ts'
 
 /** Whoever puts a blob refers to it within this time, or never. */
 const GRACE_MS = 10 * 60 * 1000

@@ -3,7 +3,7 @@ import { timestamp } from '../core/clock.ts'
 import type { Deletions } from '../core/deletions.ts'
 import type { Cut, Ledger } from '../core/ledger.ts'
 import type { Queue, WaitingMessage } from '../core/queue.ts'
-import type { DeletedMessage } from '../protocol/api.ts'
+import type { DeletedMessage } from '../protocol/api/lines.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Forked, ForkRequest, Forks } from '../core/forks.ts'
 import type { ForkCommand, Ledger } from '../core/ledger.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { Restored } from '../protocol/api.ts'
+import type { Restored } from '../protocol/api/work.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
 export interface ForksDependencies {

@@ -6,7 +6,7 @@ import {
   type WorkCommand,
   type WorkState,
 } from '../core/work-sessions.ts'
-import type { ResetDone, Restored } from '../protocol/api.ts'
+import type { ResetDone, Restored } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'

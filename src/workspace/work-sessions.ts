@@ -12,7 +12,7 @@ import {
   workStateOf,
   workspaceNotHere,
 } from '../core/work-sessions.ts'
-import type { SessionView } from '../protocol/api.ts'
+import type { SessionView } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'

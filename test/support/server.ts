@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { issueToken, openStore, type RunningServer, startServer } from '../../src/main.ts'
-import type { Scope } from '../../src/protocol/api.ts'
+import type { Scope } from '../../src/protocol/api/service.ts'
 
 export type CallInit = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> }
 

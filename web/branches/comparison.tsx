@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import type { Comparison, Message } from '../../src/protocol/api.ts'
+import type { Message } from '../../src/protocol/api/ledger.ts'
+import type { Comparison } from '../../src/protocol/api/lines.ts'
 import { ChangedFileCard } from '../changes/changes-view.tsx'
 import { timeOf } from '../format.ts'
 import { Link } from '../location.tsx'

@@ -1,4 +1,4 @@
-import type { Family } from '../../src/protocol/api.ts'
+import type { Family } from '../../src/protocol/api/lines.ts'
 
 export type Member = Family['items'][number]
 

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { DiffView as DiffAnswer } from '../../src/protocol/api.ts'
+import type { DiffView as DiffAnswer } from '../../src/protocol/api/work.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { dateOf } from '../format.ts'

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { SessionView } from '../../src/protocol/api.ts'
+import type { SessionView } from '../../src/protocol/api/work.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { FilesReport } from '../controls/files-report.tsx'
 import { useNotices } from '../controls/notices.tsx'

@@ -7,7 +7,7 @@ import {
   useRef,
   useState,
 } from 'react'
-import type { QueueView } from '../../src/protocol/api.ts'
+import type { QueueView } from '../../src/protocol/api/runs.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'

@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { ContextPartView, ResponseDetails } from '../../src/protocol/api.ts'
+import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { dateOf, numberOf } from '../format.ts'

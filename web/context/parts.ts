@@ -1,4 +1,4 @@
-import type { ContextPartView } from '../../src/protocol/api.ts'
+import type { ContextPartView } from '../../src/protocol/api/context.ts'
 
 /** What the model was told, summed up by where it came from, in the order in which it was told. */
 export interface PartGroup {

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import type { Conversation } from '../../src/protocol/api.ts'
+import type { Conversation } from '../../src/protocol/api/conversations.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { go, placeOf } from '../location.tsx'

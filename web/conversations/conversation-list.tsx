@@ -1,6 +1,6 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type RefObject, useDeferredValue, useState } from 'react'
-import type { Conversation } from '../../src/protocol/api.ts'
+import type { Conversation } from '../../src/protocol/api/conversations.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'

@@ -1,4 +1,4 @@
-import type { Conversation } from '../../src/protocol/api.ts'
+import type { Conversation } from '../../src/protocol/api/conversations.ts'
 
 /** A conversation in the list, and how many forks deep it lies below one that is in the list, too. */
 export interface Listed {

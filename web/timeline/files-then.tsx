@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import type { FileList } from '../../src/protocol/api.ts'
+import type { FileList } from '../../src/protocol/api/work.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { bytesOf } from '../format.ts'
 import { explain, keys, server } from '../server.ts'

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useEffect, useMemo, useRef } from 'react'
-import type { Message } from '../../src/protocol/api.ts'
+import type { Message } from '../../src/protocol/api/ledger.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { dateOf } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'

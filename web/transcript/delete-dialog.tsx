@@ -1,4 +1,4 @@
-import type { QueueView } from '../../src/protocol/api.ts'
+import type { QueueView } from '../../src/protocol/api/runs.ts'
 import type { MessageEntry, Transcript } from '../../src/replay/transcript.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
 import type { Feed, StreamState } from '../../src/client/index.ts'
-import type { QueueView } from '../../src/protocol/api.ts'
+import type { QueueView } from '../../src/protocol/api/runs.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { server } from '../server.ts'
 

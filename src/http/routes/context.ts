@@ -3,14 +3,14 @@ import type { StoredResponse } from '../../core/responses.ts'
 import {
   contextQuery,
   contextSchema,
-  type MemorySettings,
   type MemoryView,
   memorySchema,
-  pagedQuery,
   responseDetailsSchema,
   responseListSchema,
   wantMemorySchema,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/context.ts'
+import type { MemorySettings } from '../../protocol/api/conversations.ts'
+import { pagedQuery } from '../../protocol/api/fields.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'

@@ -6,7 +6,7 @@ import {
   createConversationSchema,
   listConversationsQuery,
   patchConversationSchema,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/conversations.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { isId, newId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'

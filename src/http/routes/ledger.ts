@@ -7,7 +7,7 @@ import {
   messageListSchema,
   messagesQuery,
   streamQuery,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/ledger.ts'
 import { type Cursor, formatCursor, parseCursor } from '../../protocol/cursor.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { requireScope } from '../auth.ts'

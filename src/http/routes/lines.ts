@@ -2,6 +2,7 @@ import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import type { Place } from '../../core/ledger.ts'
 import { headOf, type Line, partAt, placeOnLine } from '../../core/line.ts'
+import type { Message } from '../../protocol/api/ledger.ts'
 import {
   branchListSchema,
   compareQuery,
@@ -10,10 +11,9 @@ import {
   familySchema,
   forkedSchema,
   forkSchema,
-  type Message,
   undeletedSchema,
   undeleteSchema,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'

@@ -11,7 +11,7 @@ import {
   type SendMessage,
   sendMessageSchema,
   stoppedSchema,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/runs.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { type ConversationId, isId, newId, type RunId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'

@@ -1,5 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { aboutSchema } from '../../protocol/api.ts'
+import { aboutSchema } from '../../protocol/api/service.ts'
 import { authenticate, requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { json, problems } from '../openapi.ts'

@@ -1,5 +1,6 @@
 import { createRoute, type OpenAPIHono } from '@hono/zod-openapi'
-import { auditListSchema, collectionReportSchema, collectSchema, pagedQuery } from '../../protocol/api.ts'
+import { pagedQuery } from '../../protocol/api/fields.ts'
+import { auditListSchema, collectionReportSchema, collectSchema } from '../../protocol/api/upkeep.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'

@@ -1,5 +1,6 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { pagedQuery } from '../../protocol/api/fields.ts'
 import {
   approvedSchema,
   approveSchema,
@@ -13,13 +14,12 @@ import {
   fileQuery,
   filesQuery,
   fileViewSchema,
-  pagedQuery,
   resetDoneSchema,
   resetSchema,
   restoredSchema,
   restoreSchema,
   sessionViewSchema,
-} from '../../protocol/api.ts'
+} from '../../protocol/api/work.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { requireScope } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'

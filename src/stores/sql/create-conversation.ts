@@ -1,7 +1,7 @@
 import { timestamp } from '../../core/clock.ts'
 import type { CreateConversationCommand } from '../../core/ledger.ts'
 import { genesis } from '../../core/seal.ts'
-import type { Conversation } from '../../protocol/api.ts'
+import type { Conversation } from '../../protocol/api/conversations.ts'
 import type { Dialect } from './dialect.ts'
 import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { readConversation } from './read-conversations.ts'

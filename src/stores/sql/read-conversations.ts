@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { ConversationsQuery } from '../../core/ledger.ts'
 import { searchable } from '../../core/projection.ts'
-import type { Conversation, Settings } from '../../protocol/api.ts'
+import type { Conversation, Settings } from '../../protocol/api/conversations.ts'
 import type { Dialect } from './dialect.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, type Script } from './script.ts'

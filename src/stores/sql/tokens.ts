@@ -1,5 +1,5 @@
 import type { Token } from '../../core/tokens.ts'
-import type { Scope } from '../../protocol/api.ts'
+import type { Scope } from '../../protocol/api/service.ts'
 import type { Dialect } from './dialect.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'

@@ -1,0 +1,86 @@
+import * as z from 'zod'
+import { text } from './fields.ts'
+
+/** Messages, the queue and approvals. */
+
+export const MAX_MESSAGE_CHARACTERS = 1_000_000
+
+const MAX_ACTIVE_FILES = 100
+const MAX_ATTACHMENTS = 20
+const MAX_ATTACHED_CHARACTERS = 4_000_000
+const MAX_ACTIVE_CHARACTERS = 1_000_000
+const activePath = text(4096)
+  .min(1)
+  .refine(
+    (path) => !path.startsWith('/') && !path.split('/').includes('..'),
+    "must be a path from the project's folder",
+  )
+
+export const sendMessageSchema = z
+  .strictObject({
+    content: text(MAX_MESSAGE_CHARACTERS).refine((value) => value.trim() !== '', 'must not be empty'),
+    /** Files whose whole text the model should see: paths, or with their text as it is in an editor and not yet saved. */
+    active_files: z
+      .array(
+        z.union([
+          activePath,
+          z.strictObject({ path: activePath, content: z.string().max(MAX_ACTIVE_CHARACTERS) }),
+        ]),
+      )
+      .max(MAX_ACTIVE_FILES)
+      .optional(),
+    /** Texts that go with the message: specifications, schemas, logs. */
+    attachments: z
+      .array(
+        z.strictObject({
+          name: text(200).min(1),
+          content: z.string().min(1).max(MAX_ATTACHED_CHARACTERS),
+        }),
+      )
+      .max(MAX_ATTACHMENTS)
+      .optional(),
+    /** Which files snippets may come from: globs of paths, languages, the workspace's name. */
+    rag_scope: z
+      .strictObject({
+        paths: z.array(text(500).min(1)).max(50).optional(),
+        languages: z.array(text(50).min(1)).max(50).optional(),
+        repo: text(200).min(1).optional(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'SendMessage' })
+export type SendMessage = z.infer<typeof sendMessageSchema>
+
+export const acceptedMessageSchema = z
+  .object({ message_id: z.string(), run_id: z.string(), queue_position: z.int() })
+  .meta({ id: 'AcceptedMessage' })
+export type AcceptedMessage = z.infer<typeof acceptedMessageSchema>
+
+/** Also sent as the SSE event `queue` whenever it changes. */
+export const queueSchema = z
+  .object({
+    active: z.object({ run_id: z.string(), message_id: z.string(), started_at: z.string() }).nullable(),
+    items: z.array(
+      z.object({
+        run_id: z.string(),
+        message_id: z.string(),
+        content: z.string(),
+        position: z.int(),
+      }),
+    ),
+    max_depth: z.int(),
+  })
+  .meta({ id: 'Queue' })
+export type QueueView = z.infer<typeof queueSchema>
+
+export const stoppedSchema = z.object({ run_id: z.string().nullable() }).meta({ id: 'Stopped' })
+export type Stopped = z.infer<typeof stoppedSchema>
+
+export const answerApprovalSchema = z
+  .strictObject({
+    tool_call_id: text(200).min(1),
+    approved: z.boolean(),
+    reason: text(2000).optional(),
+  })
+  .meta({ id: 'AnswerApproval' })
+export type AnswerApproval = z.infer<typeof answerApprovalSchema>

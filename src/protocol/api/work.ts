@@ -1,0 +1,183 @@
+import * as z from 'zod'
+import { eventNumber, limit, pagedQuery, text } from './fields.ts'
+
+/** Files: work sessions, checkpoints, restores, and as they were. */
+
+const checkpointId = z.string().regex(/^[0-9a-f]{7,40}$/, 'must be 7 to 40 hexadecimal digits')
+const filePath = text(4096).min(1)
+const skippedSchema = z.array(z.object({ path: z.string(), reason: z.string() }))
+
+export const changedFileSchema = z
+  .object({
+    path: z.string(),
+    status: z.enum(['added', 'modified', 'deleted']),
+    additions: z.int(),
+    deletions: z.int(),
+    is_binary: z.boolean(),
+    is_too_large: z.boolean(),
+  })
+  .meta({ id: 'ChangedFile' })
+
+export const sessionViewSchema = z
+  .object({
+    active_session: z.string(),
+    session_ref: z.string(),
+    has_unapproved: z.boolean(),
+    last_approved_at: z.string().nullable(),
+    changed_files: z.array(changedFileSchema),
+    sessions: z.array(
+      z.object({
+        name: z.string(),
+        ref: z.string(),
+        status: z.enum(['active', 'merged', 'abandoned']),
+        created_at: z.string().nullable(),
+        closed_at: z.string().nullable(),
+        approved_commit: z.string().nullable(),
+        checkpoint_count: z.int(),
+      }),
+    ),
+  })
+  .meta({ id: 'SessionView' })
+export type SessionView = z.infer<typeof sessionViewSchema>
+
+export const approveSchema = z.strictObject({ message: text(2000).optional() }).meta({ id: 'Approve' })
+export type Approve = z.infer<typeof approveSchema>
+export const approvedSchema = z
+  .object({ approved_commit: z.string(), new_session: z.string(), commits_approved: z.int() })
+  .meta({ id: 'Approved' })
+export type Approved = z.infer<typeof approvedSchema>
+
+export const resetSchema = z.strictObject({ dry_run: z.boolean().optional() }).meta({ id: 'Reset' })
+export type Reset = z.infer<typeof resetSchema>
+export const resetDoneSchema = z
+  .object({
+    reset_to: z.string(),
+    /** Null for a dry run. */
+    new_session: z.string().nullable(),
+    pre_reset_checkpoint: z.string().nullable(),
+    restored: z.array(z.string()),
+    deleted: z.array(z.string()),
+    skipped: skippedSchema,
+  })
+  .meta({ id: 'ResetDone' })
+export type ResetDone = z.infer<typeof resetDoneSchema>
+
+export const restoreSchema = z
+  .strictObject({
+    checkpoint_id: checkpointId,
+    paths: z.array(filePath).min(1).max(10_000).optional(),
+    dry_run: z.boolean().optional(),
+  })
+  .meta({ id: 'Restore' })
+export type Restore = z.infer<typeof restoreSchema>
+export const restoredSchema = z
+  .object({
+    restored_to: z.string(),
+    new_checkpoint: z.string().nullable(),
+    safety_checkpoint: z.string().nullable(),
+    restored: z.array(z.string()),
+    deleted: z.array(z.string()),
+    skipped: skippedSchema,
+  })
+  .meta({ id: 'Restored' })
+export type Restored = z.infer<typeof restoredSchema>
+
+const checkpointSchema = z.object({
+  checkpoint_id: z.string(),
+  work_session: z.string(),
+  label: z.string(),
+  files: z.int(),
+  changed: z.int(),
+  excluded: z.int(),
+  conversation_id: z.string(),
+  message_id: z.string().nullable(),
+  created_at: z.string(),
+})
+export const checkpointListSchema = z
+  .object({ items: z.array(checkpointSchema), next_cursor: z.string().nullable() })
+  .meta({ id: 'CheckpointList' })
+export type CheckpointList = z.infer<typeof checkpointListSchema>
+
+export const checkpointDetailsSchema = z
+  .object({
+    checkpoint_id: z.string(),
+    left_out: z.array(z.object({ path: z.string(), reason: z.string() })),
+  })
+  .meta({ id: 'CheckpointDetails' })
+export type CheckpointDetails = z.infer<typeof checkpointDetailsSchema>
+
+export const editsQuery = pagedQuery.extend({ path: filePath.optional() })
+export const fileEditListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        path: z.string(),
+        change: z.string(),
+        additions: z.int(),
+        deletions: z.int(),
+        diff: z.string().nullable(),
+        tool_call_id: z.string().nullable(),
+        message_id: z.string().nullable(),
+        checkpoint_id: z.string().nullable(),
+        event_number: z.int(),
+        created_at: z.string(),
+      }),
+    ),
+    next_cursor: z.string().nullable(),
+  })
+  .meta({ id: 'FileEditList' })
+export type FileEditList = z.infer<typeof fileEditListSchema>
+
+export const diffQuery = z.object({
+  from: checkpointId.optional(),
+  to: checkpointId.optional(),
+  path: filePath.optional(),
+})
+export const diffViewSchema = z
+  .object({
+    from: z.string(),
+    /** Null for what is there now. */
+    to: z.string().nullable(),
+    files: z.array(changedFileSchema.extend({ diff: z.string().nullable() })),
+  })
+  .meta({ id: 'DiffView' })
+export type DiffView = z.infer<typeof diffViewSchema>
+
+export const MAX_FILES_LIMIT = 2000
+
+export const filesQuery = z.object({
+  /** As they were at this event; without it, as they are now. */
+  at: eventNumber,
+  /** A part of the path, or letters of it. */
+  q: text(500).default(''),
+  limit: limit(200, MAX_FILES_LIMIT),
+})
+export const fileListSchema = z
+  .object({
+    /** The checkpoint they are taken from; null for what is there now. */
+    checkpoint_id: z.string().nullable(),
+    total: z.int(),
+    items: z.array(z.string()),
+    /** What differs between then and now. */
+    changed: z.array(changedFileSchema),
+    /** Files that a tool had changed by then, and that are shown as they were before it. */
+    unsure: skippedSchema,
+  })
+  .meta({ id: 'FileList' })
+export type FileList = z.infer<typeof fileListSchema>
+
+export const fileQuery = z.object({ at: eventNumber, path: filePath })
+export const fileViewSchema = z
+  .object({
+    path: z.string(),
+    checkpoint_id: z.string().nullable(),
+    /** Null when it was not there, is no text, or more than 1 MiB. */
+    text: z.string().nullable(),
+    /** Null when it was not there. */
+    bytes: z.int().nullable(),
+    is_binary: z.boolean(),
+    /** From then to now; null when it is the same. */
+    change: changedFileSchema.extend({ diff: z.string().nullable() }).nullable(),
+  })
+  .meta({ id: 'FileView' })
+export type FileView = z.infer<typeof fileViewSchema>
