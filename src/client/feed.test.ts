@@ -58,8 +58,9 @@ describe('a conversation read from its end', () => {
     return {
       feed,
       shown: () => shown,
-      until: (test: (transcript: Transcript) => boolean) =>
-        expect.poll(() => shown !== null && test(shown)).toBe(true),
+      async until(test: (transcript: Transcript) => boolean) {
+        await expect.poll(() => shown !== null && test(shown)).toBe(true)
+      },
       async end() {
         stop.abort()
         await done
