@@ -3,13 +3,15 @@ import { useEffect, useRef, useState } from 'react'
 import { BranchesView } from './branches/branches-view.tsx'
 import { ChangesView } from './changes/changes-view.tsx'
 import { ContextView } from './context/context-view.tsx'
+import { Boundary } from './controls/boundary.tsx'
 import { IconButton } from './controls/button.tsx'
 import { NoticeList, NoticesProvider, useNotices } from './controls/notices.tsx'
 import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
 import { Help } from './help.tsx'
 import { useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
-import { explain, isSignedOut, keys, queries, refresh, server } from './server.ts'
+import { useAbout } from './scopes.ts'
+import { explain, keys, queries, refresh, server } from './server.ts'
 import { text } from './text.ts'
 import { useTheme } from './theme.ts'
 import { TimelineView } from './timeline/timeline-view.tsx'
@@ -30,15 +32,11 @@ export function App() {
 function Page() {
   const place = usePlace()
   const { attempt } = useNotices()
-  const about = useQuery({ queryKey: keys.about, queryFn: () => server.about(), staleTime: Infinity })
+  const about = useAbout()
   const search = useRef<HTMLInputElement>(null)
   const [isListOpen, setListOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [theme, nextTheme] = useTheme()
-
-  useEffect(() => {
-    if (isSignedOut(about.error)) location.assign('/login')
-  }, [about.error])
 
   const show = (view: View) => () => {
     if (place.conversationId !== null) go({ conversationId: place.conversationId, view })
@@ -145,7 +143,9 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
         <ViewTabs id={id} current={place.view} />
       </header>
       <div className="view">
-        <CurrentView place={place} feed={feed} isUntitled={conversation.data?.title === null} />
+        <Boundary key={place.view}>
+          <CurrentView place={place} feed={feed} isUntitled={conversation.data?.title === null} />
+        </Boundary>
       </div>
     </>
   )
@@ -203,7 +203,14 @@ function CurrentView({ place, feed, isUntitled }: { place: Place; feed: FeedView
     case 'changes':
       return <ChangesView conversationId={id} isRunning={feed.queue?.active != null} />
     case 'timeline':
-      return <TimelineView conversationId={id} head={feed.transcript?.head ?? null} at={place.at} />
+      return (
+        <TimelineView
+          conversationId={id}
+          head={feed.transcript?.head ?? null}
+          epoch={feed.epoch}
+          at={place.at}
+        />
+      )
     case 'context':
       return <ContextView conversationId={id} at={place.at} responseId={place.response} />
     case 'branches':

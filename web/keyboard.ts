@@ -9,7 +9,7 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   useEffect(() => {
     function press(event: KeyboardEvent): void {
       if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return
-      if (isTyping(event.target) || document.querySelector('dialog[open]')) return
+      if (isTyping(event.target) || isMeantForIt(event) || document.querySelector('dialog[open]')) return
       const act = latest.current[event.key]
       if (!act) return
       event.preventDefault()
@@ -18,6 +18,13 @@ export function useShortcuts(shortcuts: Shortcuts): void {
     addEventListener('keydown', press)
     return () => removeEventListener('keydown', press)
   }, [])
+}
+
+/** Space presses what has the focus; arrows move through what can be scrolled sideways. */
+function isMeantForIt({ key, target }: KeyboardEvent): boolean {
+  if (!(target instanceof Element)) return false
+  if (key === ' ' || key === 'Enter') return target.closest('button, a, summary, label') !== null
+  return /^(Arrow|Home|End)/.test(key) && target.closest('pre, .diff, .table') !== null
 }
 
 function isTyping(target: EventTarget | null): boolean {

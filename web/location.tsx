@@ -20,11 +20,19 @@ export function placeOf(address: string): Place {
   const [, id = null, view = ''] = /^\/c\/([^/]+)(?:\/([^/]+))?\/?$/.exec(pathname) ?? []
   const at = Number(searchParams.get('at'))
   return {
-    conversationId: id === null ? null : decodeURIComponent(id),
+    conversationId: id === null ? null : decoded(id),
     view: views.find((name) => name === view) ?? 'transcript',
     at: Number.isSafeInteger(at) && at > 0 ? at : null,
     other: searchParams.get('with'),
     response: searchParams.get('response'),
+  }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
   }
 }
 

@@ -1,4 +1,4 @@
-import { QueryClient } from '@tanstack/react-query'
+import { QueryCache, QueryClient } from '@tanstack/react-query'
 import { ConnectionError, createClient, RequestError } from '../src/client/index.ts'
 import { text } from './text.ts'
 
@@ -6,6 +6,7 @@ import { text } from './text.ts'
 export const server = createClient({ url: '' })
 
 export const queries = new QueryClient({
+  queryCache: new QueryCache({ onError: leaveIfSignedOut }),
   defaultOptions: {
     queries: {
       // A server that is being started again is asked again; a refusal stays one.
@@ -34,12 +35,14 @@ export function refresh(id: string): void {
   for (const queryKey of parts) void queries.invalidateQueries({ queryKey })
 }
 
-export function isSignedOut(error: unknown): boolean {
-  return error instanceof RequestError && error.status === 401
+/** Whoever is not signed in any more is asked to; what they have written is still there when they are back. */
+export function leaveIfSignedOut(error: unknown): void {
+  if (error instanceof RequestError && error.status === 401) location.assign('/login')
 }
 
 /** What went wrong, in words for a person. */
 export function explain(error: unknown): string {
+  leaveIfSignedOut(error)
   if (error instanceof ConnectionError) return text.problems.noServer
   if (error instanceof RequestError) return text.problems.byCode[error.code] ?? error.message
   return error instanceof Error ? error.message : String(error)

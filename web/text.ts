@@ -224,12 +224,15 @@ export const text = {
     tooLarge: (name: string) => `${name} is larger than 4 MB and can’t go along.`,
     noText: (name: string) => `${name} is not text and can’t go along.`,
     isEmpty: (name: string) => `${name} is empty.`,
+    mayNotWrite: 'Your token allows reading only.',
+    notKept: 'This is too long to be kept through a reload. Send it, or keep a copy.',
   },
 
   changes: {
     title: (session: string) => `Changes in ${session}`,
     none: 'Nothing has changed since the last approval.',
     count: (files: number) => `${s(files, 'file')} changed since the last approval`,
+    mayNot: 'Your token does not allow changing files.',
     busy: 'The agent is at work: files can be approved or returned when it has finished, or is stopped.',
     words: { added: 'added', modified: 'modified', deleted: 'deleted' },
     sessions: 'Work sessions',
@@ -282,6 +285,7 @@ export const text = {
     action: 'Fork',
     editAction: 'Fork and send',
     meansBefore: 'A new conversation with everything before this message. This one stays as it is.',
+    noAttachments: 'The texts that went along with it do not go along again.',
     meansBehind: 'A new conversation with everything up to here. This one stays as it is.',
     message: 'Message',
     name: 'Title (if you like)',
@@ -313,6 +317,11 @@ export const text = {
     cleared: (content: string) => `Taken out of the queue: ${content}`,
     filesStay: 'The files are as the agent left them.',
     restoreFiles: 'Restore them, too',
+    saidSince: (count: number) =>
+      `${s(count, 'message')} came since. Bringing the deleted ones back takes ${count === 1 ? 'it' : 'them'} off this conversation and stops what runs; that can be undone as well.`,
+    allTheSame: 'Bring them back all the same',
+    broughtBack: 'The deleted messages are back, and what came since has left.',
+    asBefore: 'As it was before',
   },
 
   timeline: {
@@ -336,6 +345,8 @@ export const text = {
     counts: (total: number, changed: number) =>
       `${s(total, 'file')}, ${changed === 0 ? 'all as they are now' : `${changed} not as now`}`,
     unsure: (path: string, reason: string) => `${path} is shown as it was before its last edit: ${reason}.`,
+    nowAsThen:
+      'No checkpoint has been made since: these are the files as they are now, whoever has changed them.',
     commandsRan: 'Commands have run since the last checkpoint. What they did to files shows at the next one.',
     since: { added: 'not there yet', modified: 'different now', deleted: 'gone since' },
     howToShow: 'What to show',
@@ -464,6 +475,7 @@ export const text = {
   problems: {
     noServer: 'The server does not answer. Is it running?',
     notShown: 'This can’t be shown',
+    notDrawn: 'This could not be drawn; it is in the ledger all the same.',
     back: 'To the conversations',
     byCode: {
       workspace_busy: 'The agent is at work on these files. Stop it, or wait until it has finished.',

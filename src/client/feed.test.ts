@@ -10,11 +10,13 @@ import {
   TENANT,
   userMessage,
 } from '../../test/support/frames.ts'
+import { cableTo } from '../../test/support/line-cutter.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
+import { createClient } from './index.ts'
 
 describe('a conversation read from its end', () => {
   let server: TestServer
@@ -147,6 +149,37 @@ describe('a conversation read from its end', () => {
     await toTheBeginning(one)
     expect(one.shown()).toEqual(cut)
     await one.end()
+  })
+
+  it('[P1] shows nothing of a line that was left, even when the new one has the same numbers', async () => {
+    const id = await newConversation(server.ledger)
+    for (let i = 0; i < 6; i++) await turn(id, i, 198)
+    const cable = await cableTo(server.url)
+    const client = createClient({ url: cable.url, token: server.token })
+    const stop = new AbortController()
+    const feed = client.feed(id)
+    let shown: Transcript | null = null
+    const following = feed.follow({
+      signal: stop.signal,
+      firstWaitMs: 5,
+      onTranscript: (next) => (shown = next),
+    })
+    const now = () => shown as Transcript | null
+    await expect.poll(() => now()?.head).toBe(1201)
+    while ((now()?.from ?? 2) > 1) await feed.earlier()
+    cable.pull()
+    await cutOf(server.ledger, id, { after: 201 })
+    // So that a message stands again where the part that was read back ends.
+    await append(id, [checkpoint], false)
+    for (let i = 10; i < 18; i++) await turn(id, i, 97)
+    cable.plug()
+    const after = await whole(id)
+    await expect.poll(() => now()?.head).toBe(after.head)
+    while ((now()?.from ?? 2) > 1) await feed.earlier()
+    expect(now()).toEqual(after)
+    stop.abort()
+    await following
+    await cable.close()
   })
 
   it('[P6] a run of thousands of events is never torn', async () => {

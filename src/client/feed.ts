@@ -19,6 +19,8 @@ export interface Feed {
 export interface FeedOptions extends Pick<StreamOptions, 'onState' | 'onQueue' | 'firstWaitMs'> {
   signal: AbortSignal
   onTranscript(transcript: Transcript): void
+  /** Before the transcript that shows it. */
+  onCut?(after: number): void
 }
 
 const AT_LEAST = 400
@@ -30,32 +32,44 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
   let live: Transcript = emptyTranscript()
   let reading: Promise<void> | null = null
   let tell: (transcript: Transcript) => void = () => {}
+  /** How often something has left the line. */
+  let cuts = 0
 
   function show(): void {
     tell(before ? joinTranscripts(before, live) : live)
   }
 
   function take(next: Transcript): void {
-    // Behind a deletion further back than what is followed, it begins elsewhere.
     if (before && before.head !== next.from - 1) before = null
     live = next
     show()
   }
 
+  /** Numbers alone do not tell whether it is the same line: one that was cut may have grown as long again. */
+  function cut(after: number): void {
+    cuts++
+    if (before && after < before.head) before = null
+  }
+
   async function readEarlier(): Promise<void> {
     const from = before?.from ?? live.from
     if (from === 1) return
+    const seen = cuts
     const { transcript } = await readBack(client, conversationId, { before: from, atLeast: EARLIER })
     // While it was read the line may have changed.
-    if (transcript.head !== (before?.from ?? live.from) - 1) return
+    if (seen !== cuts || transcript.head !== (before?.from ?? live.from) - 1) return
     before = before ? joinTranscripts(transcript, before) : transcript
     show()
   }
 
   return {
-    async follow({ onTranscript, ...options }) {
+    async follow({ onTranscript, onCut = () => {}, ...options }) {
       tell = onTranscript
-      const stream = { ...options, tail: AT_LEAST }
+      const hear = (after: number) => {
+        cut(after)
+        onCut(after)
+      }
+      const stream = { ...options, tail: AT_LEAST, onCut: hear }
       for await (const next of followTranscript(client, conversationId, stream)) take(next)
     },
     earlier() {

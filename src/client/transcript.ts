@@ -8,6 +8,8 @@ import { pause, type StreamItem, type StreamOptions, streamLedger, waitFor } fro
 export interface TranscriptOptions extends Omit<StreamOptions, 'cursor'> {
   /** Begin with the last so many events, or a few more, instead of the first. */
   tail?: number
+  /** Hears, before the transcript that shows it, that what was seen behind an event has left the line. */
+  onCut?: (after: number) => void
 }
 
 /**
@@ -19,7 +21,7 @@ export async function* followTranscript(
   conversationId: string,
   options: TranscriptOptions = {},
 ): AsyncGenerator<Transcript> {
-  const { tail, ...streamOptions } = options
+  const { tail, onCut = () => {}, ...streamOptions } = options
   let reader = await openReader(client, conversationId, options)
   if (reader && tail !== undefined) yield reader.transcript()
   let again = true
@@ -30,6 +32,7 @@ export async function* followTranscript(
       ...streamOptions,
       ...(cursor ? { cursor } : {}),
     })) {
+      for (const item of items) if (item.type === 'cut') onCut(item.after)
       const next = reader?.take(items)
       again = next !== 'go on'
       // What it began with has gone: it begins anew.

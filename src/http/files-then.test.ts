@@ -1,8 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allFrames, ask } from '../../test/support/runs.ts'
+import { allFrames, ask, frameWhen, ofKind } from '../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
 
@@ -44,25 +44,20 @@ describe('the files as they were at an event', () => {
         for (const path of paths) wanted.set(path, (await server.client.file(id, { path, at: 2 })).text)
         const steps = all.flat()
         for (const frame of await allFrames(server, id)) {
-          if (
-            frame.kind === 'tool.status' &&
-            (frame as never as { tool: { status: string } }).tool.status === 'in_progress'
-          ) {
-            continue
-          }
           if (frame.kind === 'tool.output') {
             const done = steps.shift()
             if (done?.type === 'write') wanted.set(done.path, done.content)
             if (done?.type === 'delete') wanted.set(done.path, null)
           }
-          if (frame.kind === 'file.edit' || frame.event_id < 3) continue
+          // Between an edit and its outcome the tool is still at it.
+          if (frame.kind === 'file.edit' || frame.event_id < 3 || frame.event_id % 3 !== 0) continue
           const path = paths[frame.event_id % paths.length] ?? ''
           const { text } = await server.client.file(id, { path, at: frame.event_id })
           expect([frame.event_id, path, text]).toEqual([frame.event_id, path, wanted.get(path)])
         }
         for (const path of paths) await ask(server, id, call('delete_file', { path }))
       }),
-      { numRuns: rounds(4, 60) },
+      { numRuns: rounds(3, 60) },
     )
   })
 
@@ -97,6 +92,63 @@ describe('the files as they were at an event', () => {
     const now = await server.client.files(id, { q: 'new' })
     expect(now).toMatchObject({ checkpoint_id: null, total: 2, items: ['src/new.ts'], changed: [] })
     expect((await server.client.files(id, { at: 1, q: 'old' })).changed.length).toBe(2)
+  })
+
+  it('[P7] a file that takes the place of a folder, a link, and what was too large are told as they are', async () => {
+    const { project } = server.config
+    mkdirSync(join(project, 'd'), { recursive: true })
+    writeFileSync(join(project, 'd', 'f'), 'inside\n')
+    writeFileSync(join(project, 'target.txt'), 'target\n')
+    symlinkSync('target.txt', join(project, 'link.txt'))
+    const lines = (word: string) => Array.from({ length: 9000 }, (_, i) => `${word} ${i}\n`).join('')
+    writeFileSync(join(project, 'big.txt'), lines('old'))
+    const { id } = await server.client.createConversation()
+    const done = ask(
+      server,
+      id,
+      [
+        call('delete_file', { path: 'd/f' }),
+        call('run_command', { command: 'rmdir d' }),
+        call('write_to_file', { path: 'd', content: 'now a file\n' }),
+        call('write_to_file', { path: 'link.txt', content: 'through the link\n' }),
+        call('write_to_file', { path: 'big.txt', content: lines('new') }),
+        call('replace_in_file', { path: 'big.txt', search: 'new 5\n', replace: 'CHANGED\n' }),
+      ].join('\n'),
+    )
+    const { stream_id, tool_call_id } = await frameWhen(server, id, 'tool.approval')
+    await server.client.answerApproval(id, stream_id ?? '', { tool_call_id, approved: true })
+    const edits = ofKind(await done, 'file.edit')
+    expect(edits.map(({ path, change }) => [path, change])).toEqual([
+      ['d/f', 'deleted'],
+      ['d', 'added'],
+      ['link.txt', 'modified'],
+      ['big.txt', 'modified'],
+      ['big.txt', 'modified'],
+    ])
+    const at = (nth: number) => edits[nth]?.event_id ?? 0
+    expect((await server.client.file(id, { path: 'd/f', at: at(0) })).text).toBeNull()
+    expect((await server.client.file(id, { path: 'd', at: at(1) })).text).toBe('now a file\n')
+    expect((await server.client.files(id, { at: at(2) })).unsure).toEqual([
+      { path: 'link.txt', reason: 'it is a link, and what it leads to was changed' },
+    ])
+    // Nothing that never was: as it was before, and said to be.
+    const { text } = await server.client.file(id, { path: 'big.txt', at: at(4) })
+    expect(text?.startsWith('old 0\n')).toBe(true)
+    const { unsure } = await server.client.files(id, { at: at(4) })
+    expect(unsure.map(({ path }) => path)).toEqual(['link.txt', 'big.txt'])
+  })
+
+  it('[P7] at a checkpoint they are that checkpoint’s, also where files were put back right behind it', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, call('write_to_file', { path: 'v.txt', content: 'v1\n' }))
+    await server.client.approve(id)
+    await ask(server, id, call('write_to_file', { path: 'v.txt', content: 'v2\n' }))
+    await server.client.reset(id)
+    const frames = await allFrames(server, id)
+    const before = ofKind(frames, 'workspace.checkpoint').find((frame) => frame.label === 'Before reset')
+    const textAt = async (event: number) => (await server.client.file(id, { path: 'v.txt', at: event })).text
+    expect(await textAt(before?.event_id ?? 0)).toBe('v2\n')
+    expect(await textAt(ofKind(frames, 'session.reset')[0]?.event_id ?? 0)).toBe('v1\n')
   })
 
   it('are refused where there is no such event, path or workspace', async () => {

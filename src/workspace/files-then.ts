@@ -8,11 +8,12 @@ import { entryIn, FOLDER_MODE, readTree, type TreeEntry, treeWith } from './tree
 /** The files as they were in the middle of a run: its checkpoint, and what tools had done to them by then. */
 export interface EditedTree {
   tree: string
-  /** Files that an edit touched whose diff can't be carried out here: they are shown as they were before it. */
+  /** Files with an edit that can't be carried out here: they are shown as they were before it. */
   unsure: { path: string; reason: string }[]
 }
 
 const NEW_FILE_MODE = '100644'
+const LINK_MODE = '120000'
 
 export async function withEdits(
   git: Git,
@@ -21,31 +22,51 @@ export async function withEdits(
   edits: readonly FileEditThen[],
 ): Promise<EditedTree> {
   const changed = new Map<BytePath, TreeEntry | null>()
-  const unsure: EditedTree['unsure'] = []
+  const unsure = new Map<BytePath, string>()
   for (const edit of edits) {
     const path = toBytePath(edit.path)
+    // What comes behind an edit that is not known is not known either, until it is said that the file has gone.
+    if (unsure.has(path) && edit.change !== 'deleted') continue
     const before = changed.has(path) ? (changed.get(path) ?? null) : await entryIn(git, tree, path)
     const after = await edited(git, objects, before, edit)
-    if (after === 'unsure')
-      unsure.push({ path: shownPath(path), reason: 'its diff was too large to be kept' })
-    else changed.set(path, after)
+    if (typeof after === 'string') unsure.set(path, after)
+    else {
+      unsure.delete(path)
+      put(changed, path, after)
+    }
   }
-  return { tree: await treeWith(git, objects, tree, changed), unsure }
+  return {
+    tree: await treeWith(git, objects, tree, changed),
+    unsure: [...unsure].map(([path, reason]) => ({ path: shownPath(path), reason })),
+  }
 }
 
+/** A file that takes a folder's place takes that of all that was in it; one in a folder, that of a file of its name. */
+function put(changed: Map<BytePath, TreeEntry | null>, path: BytePath, entry: TreeEntry | null): void {
+  if (entry) {
+    for (const other of changed.keys()) if (other.startsWith(`${path}/`)) changed.delete(other)
+    for (let cut = path.indexOf('/'); cut > 0; cut = path.indexOf('/', cut + 1)) {
+      if (changed.get(path.slice(0, cut))) changed.set(path.slice(0, cut), null)
+    }
+  }
+  changed.set(path, entry)
+}
+
+/** What the edit made of it, or why that is not known. */
 async function edited(
   git: Git,
   objects: ObjectStore,
   before: TreeEntry | null,
   { change, diff }: FileEditThen,
-): Promise<TreeEntry | null | 'unsure'> {
+): Promise<TreeEntry | null | string> {
   if (change === 'deleted') return null
-  if (diff === null) return 'unsure'
+  if (before?.mode === LINK_MODE) return 'it is a link, and what it leads to was changed'
+  if (diff === null) return 'its diff was too large to be kept'
   const old = before && before.mode !== FOLDER_MODE ? await git.read(before.oid) : null
   const text = applyPatch(change === 'added' ? '' : (old?.body.toString() ?? ''), diff, {
     autoConvertLineEndings: false,
   })
-  if (text === false) return 'unsure'
+  if (text === false) return 'its diff does not fit what was there'
   const oid = objects.put('blob', Buffer.from(text))
   return { mode: before && before.mode !== FOLDER_MODE ? before.mode : NEW_FILE_MODE, oid }
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Message } from '../../src/protocol/api/ledger.ts'
 import type { Comparison } from '../../src/protocol/api/lines.ts'
-import { ChangedFileCard } from '../changes/changes-view.tsx'
+import { ChangedFiles } from '../changes/changes-view.tsx'
 import { timeOf } from '../format.ts'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
@@ -42,7 +42,7 @@ export function ComparisonView({
       ) : files.length === 0 ? (
         <p className="quiet">{text.branches.sameFiles}</p>
       ) : (
-        files.map((file) => <ChangedFileCard key={file.path} file={file} />)
+        <ChangedFiles files={files} />
       )}
     </section>
   )

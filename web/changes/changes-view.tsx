@@ -4,6 +4,7 @@ import type { DiffView as DiffAnswer } from '../../src/protocol/api/work.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { dateOf } from '../format.ts'
+import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
@@ -17,6 +18,7 @@ type Asked = { type: 'approve' | 'reset' } | { type: 'restore'; checkpointId: st
 /** The work session: what has changed since the last approval, and what to do about it. */
 export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
   const [asked, setAsked] = useState<Asked | null>(null)
+  const mayChange = useMay('workspace:write')
   const session = useQuery({
     queryKey: [...keys.work(conversationId), 'session'],
     queryFn: () => server.session(conversationId),
@@ -50,24 +52,28 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           </p>
         </div>
         <div className="panel-actions">
-          <Button look="main" icon="check" disabled={isRunning} onClick={() => setAsked({ type: 'approve' })}>
+          <Button
+            look="main"
+            icon="check"
+            disabled={isRunning || !mayChange}
+            onClick={() => setAsked({ type: 'approve' })}
+          >
             {text.approve.open}
           </Button>
           <Button
             look="danger"
             icon="restore"
-            disabled={isRunning}
+            disabled={isRunning || !mayChange}
             onClick={() => setAsked({ type: 'reset' })}
           >
             {text.reset.open}
           </Button>
         </div>
         {isRunning && <p className="quiet">{text.changes.busy}</p>}
+        {!mayChange && <p className="quiet">{text.changes.mayNot}</p>}
       </header>
       {diff.isError && <p className="failure">{explain(diff.error)}</p>}
-      {(diff.data?.files ?? []).map((file) => (
-        <ChangedFileCard key={file.path} file={file} />
-      ))}
+      <ChangedFiles files={diff.data?.files ?? []} />
       <h2>{text.changes.sessions}</h2>
       <ul className="sessions">
         {sessions.toReversed().map(({ name, status, closed_at, checkpoint_count }) => (
@@ -96,8 +102,18 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
   )
 }
 
-export function ChangedFileCard({ file }: { file: ChangedFile }) {
-  const [isOpen, setOpen] = useState(true)
+/** More than this is not opened by itself: nobody reads it all, and drawing it takes its time. */
+const OPEN_FILES = 20
+const OPEN_LINES = 1500
+
+export function ChangedFiles({ files }: { files: readonly ChangedFile[] }) {
+  const lines = files.reduce((sum, { additions, deletions }) => sum + additions + deletions, 0)
+  const isOpen = files.length <= OPEN_FILES && lines <= OPEN_LINES
+  return files.map((file) => <ChangedFileCard key={file.path} file={file} isOpenByItself={isOpen} />)
+}
+
+function ChangedFileCard({ file, isOpenByItself }: { file: ChangedFile; isOpenByItself: boolean }) {
+  const [isOpen, setOpen] = useState(isOpenByItself)
   const heading = (
     <>
       <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>

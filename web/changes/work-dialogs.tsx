@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { SessionView } from '../../src/protocol/api/work.ts'
+import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { FilesReport } from '../controls/files-report.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -19,10 +20,13 @@ export function ApproveDialog({
   onClose(): void
 }) {
   const { show } = useNotices()
-  const [message, setMessage] = useState('')
+  // Sent again behind a lost answer, it is done once.
+  const [wish, setWish] = useState(() => ({ message: '', key: newId('msg') }))
+  const { message, key } = wish
   async function approve(): Promise<void> {
     const trimmed = message.trim()
-    const done = await server.approve(conversationId, trimmed === '' ? {} : { message: trimmed })
+    const body = trimmed === '' ? {} : { message: trimmed }
+    const done = await server.approve(conversationId, body, { idempotencyKey: key })
     show({
       message: text.approve.done(done.commits_approved, done.new_session),
       details: [text.approve.undo],
@@ -50,7 +54,11 @@ export function ApproveDialog({
       )}
       <label className="field">
         {text.approve.message}
-        <input value={message} maxLength={2000} onChange={(event) => setMessage(event.target.value)} />
+        <input
+          value={message}
+          maxLength={2000}
+          onChange={(event) => setWish({ message: event.target.value, key: newId('msg') })}
+        />
       </label>
     </Dialog>
   )
@@ -58,6 +66,7 @@ export function ApproveDialog({
 
 export function ResetDialog({ conversationId, onClose }: { conversationId: string; onClose(): void }) {
   const notices = useNotices()
+  const [key] = useState(() => newId('msg'))
   const preview = useQuery({
     queryKey: ['reset preview', conversationId],
     queryFn: () => server.reset(conversationId, { dry_run: true }),
@@ -65,7 +74,7 @@ export function ResetDialog({ conversationId, onClose }: { conversationId: strin
     gcTime: 0,
   })
   async function reset(): Promise<void> {
-    const done = await server.reset(conversationId)
+    const done = await server.reset(conversationId, {}, { idempotencyKey: key })
     sayRestored(conversationId, done, done.pre_reset_checkpoint, notices)
     refresh(conversationId)
   }

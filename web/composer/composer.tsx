@@ -1,22 +1,15 @@
-import {
-  type ClipboardEvent,
-  type DragEvent,
-  type KeyboardEvent,
-  useEffect,
-  useId,
-  useRef,
-  useState,
-} from 'react'
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
 import type { QueueView } from '../../src/protocol/api/runs.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { bytesOf, shortened } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
+import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
-import { type Attached, readAttachments } from './attachments.ts'
-import { type Draft, emptyDraft, keepDraft, keptDraft } from './drafts.ts'
+import { readAttachments } from './attachments.ts'
+import { changeDraft, type Draft, dropDraft, returnDraft, takeDraft, useDraft } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { mentionAt, withMention } from './mention.ts'
 
@@ -31,8 +24,9 @@ export function Composer({
   isUntitled: boolean
 }) {
   const { attempt, show } = useNotices()
-  const [draft, setDraft] = useState(() => keptDraft(conversationId))
-  const [attached, setAttached] = useState<readonly Attached[]>([])
+  const draft = useDraft(conversationId)
+  const { attached } = draft
+  const mayWrite = useMay('conversations:write')
   const [caret, setCaret] = useState(0)
   const [isSending, setSending] = useState(false)
   const [isOver, setOver] = useState(false)
@@ -42,38 +36,46 @@ export function Composer({
   const mention = mentionAt(draft.content, caret)
   const choices = useFileChoices(conversationId, mention?.typed ?? null)
 
-  useEffect(() => keepDraft(conversationId, draft), [conversationId, draft])
   useShortcuts({
     c: () => field.current?.focus(),
     s: () => void stop(),
   })
 
-  const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }))
+  const change = (part: Partial<Pick<Draft, 'content' | 'files' | 'attached'>>) =>
+    changeDraft(conversationId, () => part)
 
   async function send(): Promise<void> {
-    const { content, files, key } = draft
-    if (content.trim() === '' || isSending) return
+    if (draft.content.trim() === '' || isSending) return
     setSending(true)
+    const taken = takeDraft(conversationId)
     await attempt(async () => {
-      if (isUntitled) await server.changeConversation(conversationId, { title: shortened(content, 60) })
-      // The same draft sent twice, behind a lost answer, is accepted once.
-      await server.sendMessage(
-        conversationId,
-        {
-          content,
-          ...(files.length > 0 ? { active_files: [...files] } : {}),
-          ...(attached.length > 0
-            ? { attachments: attached.map(({ name, content: body }) => ({ name, content: body })) }
-            : {}),
-        },
-        { idempotencyKey: key },
-      )
-      setDraft(emptyDraft())
-      setAttached([])
+      try {
+        await post(taken)
+      } catch (error) {
+        returnDraft(conversationId, taken)
+        throw error
+      }
+      dropDraft(conversationId, taken)
       void queries.invalidateQueries({ queryKey: keys.conversations })
     })
     setSending(false)
     field.current?.focus()
+  }
+
+  async function post({ content, files, attached: texts, key }: Draft): Promise<void> {
+    if (isUntitled) await server.changeConversation(conversationId, { title: shortened(content, 60) })
+    // The same draft sent twice, behind a lost answer, is accepted once.
+    await server.sendMessage(
+      conversationId,
+      {
+        content,
+        ...(files.length > 0 ? { active_files: [...files] } : {}),
+        ...(texts.length > 0
+          ? { attachments: texts.map(({ name, content: body }) => ({ name, content: body })) }
+          : {}),
+      },
+      { idempotencyKey: key },
+    )
   }
 
   async function stop(): Promise<void> {
@@ -82,7 +84,7 @@ export function Composer({
 
   async function attach(files: Iterable<File>): Promise<void> {
     const { read, refused } = await readAttachments([...files])
-    setAttached((before) => [...before, ...read])
+    changeDraft(conversationId, (before) => ({ attached: [...before.attached, ...read] }))
     for (const message of refused) show({ message, isProblem: true })
   }
 
@@ -113,12 +115,24 @@ export function Composer({
     void attach(event.clipboardData.files)
   }
 
-  function drop(event: DragEvent<HTMLFormElement>): void {
-    event.preventDefault()
-    setOver(false)
-    void attach(event.dataTransfer.files)
-  }
+  // Wherever on the page a file is dropped, it is meant for the message; the browser would leave the page for it.
+  const latest = useRef(attach)
+  latest.current = attach
+  useEffect(() => {
+    function over(event: DragEvent): void {
+      if (!event.dataTransfer?.types.includes('Files')) return
+      event.preventDefault()
+      setOver(event.type === 'dragover')
+      if (event.type === 'drop') void latest.current(event.dataTransfer.files)
+    }
+    const kinds = ['dragover', 'dragleave', 'drop'] as const
+    for (const kind of kinds) addEventListener(kind, over)
+    return () => {
+      for (const kind of kinds) removeEventListener(kind, over)
+    }
+  }, [])
 
+  if (!mayWrite) return <p className="composer quiet">{text.composer.mayNotWrite}</p>
   return (
     <form
       className={isOver ? 'composer over' : 'composer'}
@@ -127,12 +141,6 @@ export function Composer({
         event.preventDefault()
         void send()
       }}
-      onDragOver={(event) => {
-        event.preventDefault()
-        setOver(true)
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={drop}
     >
       <Waiting queue={queue} conversationId={conversationId} />
       {(draft.files.length > 0 || attached.length > 0) && (
@@ -155,12 +163,13 @@ export function Composer({
               <IconButton
                 icon="close"
                 name={text.composer.without(name)}
-                onClick={() => setAttached(attached.filter((one) => one.id !== id))}
+                onClick={() => change({ attached: attached.filter((one) => one.id !== id) })}
               />
             </li>
           ))}
         </ul>
       )}
+      {!draft.isKept && <p className="quiet">{text.composer.notKept}</p>}
       {mention && <FileChoices id={listId} choices={choices} onChoose={choose} />}
       <div className="composer-field">
         <textarea

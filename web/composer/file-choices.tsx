@@ -28,7 +28,12 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
   // Whatever else is typed begins at the top.
   const active = marked.typed === typed ? marked.index : 0
   const setActive = (index: number) => setMarked({ typed, index })
-  const paths = typed === null || typed === dismissed ? [] : (found.data?.items ?? [])
+  const items = found.data?.items ?? []
+  // While the answer is under way, only what fits what has been typed meanwhile.
+  const fitting = found.isPlaceholderData
+    ? items.filter((path) => path.toLowerCase().includes(typed?.toLowerCase() ?? ''))
+    : items
+  const paths = typed === null || typed === dismissed ? [] : fitting
 
   function handle(event: KeyboardEvent, choose: (path: string) => void): boolean {
     if (paths.length === 0) return false

@@ -26,6 +26,11 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
     return () => element?.close()
   }, [])
 
+  /** By the browser, which gives the focus back to where it was. */
+  function close(): void {
+    dialog.current?.close()
+  }
+
   async function submit(event: FormEvent): Promise<void> {
     event.preventDefault()
     if (!action || isBusy) return
@@ -33,7 +38,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
     setFailure(null)
     try {
       await action.run()
-      onClose()
+      close()
     } catch (error) {
       setFailure(explain(error))
       setBusy(false)
@@ -56,7 +61,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
           </p>
         )}
         <div className="dialog-buttons">
-          <Button onClick={onClose}>{action ? text.cancel : text.close}</Button>
+          <Button onClick={close}>{action ? text.cancel : text.close}</Button>
           {action && (
             <Button type="submit" look={action.look ?? 'main'} disabled={isBusy || action.isReady === false}>
               {isBusy ? text.working : action.label}

@@ -35,7 +35,7 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
     let last = 0
     function show(notice: Notice): void {
       const no = ++last
-      setShown((list) => [...list.slice(-3), { ...notice, no }])
+      setShown((list) => [...roomFor(list), { ...notice, no }])
       // Whatever can be undone, or has to be read, stays until it is closed.
       if (!notice.undo && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
     }
@@ -55,6 +55,15 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
       <ListContext value={list}>{children}</ListContext>
     </ActsContext>
   )
+}
+
+const MOST = 4
+
+/** What can be undone is not pushed out by what can't. */
+function roomFor(list: Shown['shown']): Shown['shown'] {
+  if (list.length < MOST) return list
+  const dropped = list.find((notice) => !notice.undo) ?? list[0]
+  return list.filter((notice) => notice !== dropped)
 }
 
 /** In the flow of the page, so that they never lie over what one wants to press. */

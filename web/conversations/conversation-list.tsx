@@ -116,10 +116,22 @@ export function ConversationList({
   )
 }
 
-export async function startConversation(): Promise<void> {
+let starting: Promise<void> | null = null
+
+/** Pressed twice, it begins one. */
+export function startConversation(): Promise<void> {
+  starting ??= start().finally(() => {
+    starting = null
+  })
+  return starting
+}
+
+async function start(): Promise<void> {
   const { id } = await server.createConversation()
   go({ conversationId: id })
   refresh(id)
+  // A second press comes within this time, if it is one.
+  await new Promise((resolve) => setTimeout(resolve, 400))
 }
 
 function titleOf({ title }: Conversation): string {

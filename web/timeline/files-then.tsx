@@ -42,6 +42,7 @@ export function FilesThen({ conversationId, at: moving, isNow, transcript }: Fil
         />
       </header>
       {files.isError && <p className="failure">{explain(files.error)}</p>}
+      {!isNow && files.data?.checkpoint_id === null && <p className="note">{text.timeline.nowAsThen}</p>}
       {transcript && hasRunCommands(transcript) && <p className="quiet note">{text.timeline.commandsRan}</p>}
       {files.data && <Paths files={files.data} filter={filter} chosen={chosen} onChoose={setChosen} />}
       {chosen !== null && <FileThen conversationId={conversationId} at={at} path={chosen} />}

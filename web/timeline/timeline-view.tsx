@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useEffect, useMemo, useRef } from 'react'
 import type { Message } from '../../src/protocol/api/ledger.ts'
+import { Boundary } from '../controls/boundary.tsx'
 import { Button, IconButton } from '../controls/button.tsx'
 import { dateOf } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
@@ -8,6 +9,7 @@ import { go } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { OpenPartsProvider } from '../transcript/open-parts.tsx'
+import { ReadOnly } from '../transcript/read-only.ts'
 import { rowsOf } from '../transcript/rows.ts'
 import { RowView } from '../transcript/transcript-view.tsx'
 import { FilesThen } from './files-then.tsx'
@@ -16,29 +18,23 @@ import { type Replay, speeds, useReplay } from './use-replay.ts'
 interface TimelineProps {
   conversationId: string
   head: number | null
+  /** Another one whenever something has left the line. */
+  epoch: number
   at: number | null
 }
 
-export function TimelineView({ conversationId, head, at }: TimelineProps) {
+export function TimelineView({ conversationId, head, epoch, at }: TimelineProps) {
   if (head === null) return <p className="loading">{text.loading}</p>
-  return <Timeline conversationId={conversationId} head={head} at={at} />
+  return <Timeline conversationId={conversationId} head={head} epoch={epoch} at={at} />
 }
 
 const MAX_TICKS = 1000
 
-function Timeline({
-  conversationId,
-  head,
-  at: start,
-}: {
-  conversationId: string
-  head: number
-  at: number | null
-}) {
-  const replay = useReplay(conversationId, head, start)
+function Timeline({ conversationId, head, epoch, at: start }: TimelineProps & { head: number }) {
+  const replay = useReplay(conversationId, head, epoch, start)
   const { at } = replay
   const messages = useQuery({
-    queryKey: [...keys.conversation(conversationId), 'messages', head],
+    queryKey: [...keys.conversation(conversationId), 'messages', head, epoch],
     queryFn: () => allMessages(conversationId),
   })
   const ticks = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
@@ -72,9 +68,11 @@ function Timeline({
       {replay.error !== null && <p className="failure">{explain(replay.error)}</p>}
       <div className="timeline-parts">
         <section className="timeline-transcript" aria-label={text.timeline.transcript} tabIndex={0}>
-          <OpenPartsProvider>
-            <RowsThen replay={replay} conversationId={conversationId} />
-          </OpenPartsProvider>
+          <ReadOnly value={true}>
+            <OpenPartsProvider>
+              <RowsThen replay={replay} conversationId={conversationId} />
+            </OpenPartsProvider>
+          </ReadOnly>
         </section>
         <FilesThen
           conversationId={conversationId}
@@ -182,13 +180,15 @@ function RowsThen({ replay, conversationId }: { replay: Replay; conversationId: 
       {rows.length === 0 && <p className="quiet">{text.timeline.nothingYet}</p>}
       {rows.map((row) => (
         <div key={row.key} className={`row ${row.type}`}>
-          <RowView
-            row={row}
-            conversationId={conversationId}
-            onAct={nothing}
-            onFork={nothing}
-            onAgain={nothing}
-          />
+          <Boundary>
+            <RowView
+              row={row}
+              conversationId={conversationId}
+              onAct={nothing}
+              onFork={nothing}
+              onAgain={nothing}
+            />
+          </Boundary>
         </div>
       ))}
       <div ref={end} />

@@ -21,13 +21,13 @@ export interface Replay {
 const LONGEST_PAUSE_MS = 1500
 
 /** Goes through a conversation as it went, with its timing. `start` is where; without it, at the end. */
-export function useReplay(conversationId: string, head: number, start: number | null): Replay {
+export function useReplay(conversationId: string, head: number, epoch: number, start: number | null): Replay {
   const [source, setSource] = useState(() => createFrameSource(conversationId))
-  const [longest, setLongest] = useState(head)
-  if (head !== longest) {
-    setLongest(head)
-    // A line that became shorter is another one.
-    if (head < longest) setSource(createFrameSource(conversationId))
+  const [lastEpoch, setLastEpoch] = useState(epoch)
+  if (epoch !== lastEpoch) {
+    setLastEpoch(epoch)
+    // What was read may not be on the line any more.
+    setSource(createFrameSource(conversationId))
   }
   const [at, setAt] = useState(() => Math.min(start ?? head, head))
   const [shown, setShown] = useState<{ frame: AnyFrame | null; transcript: Transcript | null }>({
@@ -38,11 +38,15 @@ export function useReplay(conversationId: string, head: number, start: number | 
   const [speed, setSpeed] = useState<number>(speeds[0])
   const [error, setError] = useState<unknown>(null)
 
+  // A line that was cut may not reach as far any more.
+  const here = Math.min(at, head)
   useEffect(() => {
     let isGone = false
-    Promise.all([source.transcript(at), source.frame(at)]).then(
+    Promise.all([source.transcript(here), source.frame(here)]).then(
       ([transcript, frame]) => {
-        if (!isGone) setShown({ transcript, frame: frame ?? null })
+        if (isGone) return
+        setShown({ transcript, frame: frame ?? null })
+        setError(null)
       },
       (failure: unknown) => {
         if (!isGone) setError(failure)
@@ -51,7 +55,7 @@ export function useReplay(conversationId: string, head: number, start: number | 
     return () => {
       isGone = true
     }
-  }, [source, at])
+  }, [source, here])
 
   useEffect(() => {
     if (!isPlaying || at >= head) return
@@ -69,7 +73,7 @@ export function useReplay(conversationId: string, head: number, start: number | 
   }, [source, at, head, isPlaying, speed])
 
   return {
-    at: Math.min(at, head),
+    at: here,
     ...shown,
     isPlaying: isPlaying && at < head,
     speed,

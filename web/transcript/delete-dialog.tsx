@@ -5,7 +5,7 @@ import { useNotices } from '../controls/notices.tsx'
 import { dateOf, shortened } from '../format.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
-import { undoRestore } from './undo.ts'
+import { bringBack, undoRestore } from './undo.ts'
 
 export function DeleteDialog({
   conversationId,
@@ -33,7 +33,7 @@ export function DeleteDialog({
     notices.show({
       message: text.deletion.done(messages, dateOf(undo_until)),
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
-      undo: { label: text.undo, run: undo },
+      undo: { label: text.undo, run: () => bringBack(conversationId, message.messageId, notices) },
     })
     if (checkpoint_id !== null) {
       notices.show({
@@ -44,11 +44,6 @@ export function DeleteDialog({
         },
       })
     }
-    refresh(conversationId)
-  }
-
-  async function undo(): Promise<void> {
-    await server.undelete(conversationId, { message_id: message.messageId })
     refresh(conversationId)
   }
 

@@ -13,8 +13,8 @@ export interface ForkPlace {
   /** Just before this message, or behind this event. */
   messageId?: string
   eventNumber?: number
-  /** Another wording of the message: it is sent in the fork at once. */
-  content?: string
+  /** What was said: another wording of it is sent in the fork at once. */
+  said?: { content: string; activeFiles: readonly string[]; hasAttachments: boolean }
 }
 
 export function ForkDialog({
@@ -27,12 +27,16 @@ export function ForkDialog({
   onClose(): void
 }) {
   const notices = useNotices()
-  const isEdit = place.content !== undefined
-  const [title, setTitle] = useState('')
-  const [content, setContent] = useState(place.content ?? '')
-  const [files, setFiles] = useState<(typeof ways)[number]>('keep')
-  // A second press, or one behind a lost answer, makes no second fork.
-  const [key] = useState(() => newId('msg'))
+  const { said } = place
+  // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
+  const [wish, setWish] = useState(() => ({
+    title: '',
+    content: said?.content ?? '',
+    files: 'keep' as (typeof ways)[number],
+    key: newId('msg'),
+  }))
+  const { title, content, files, key } = wish
+  const change = (part: Partial<typeof wish>) => setWish({ ...wish, ...part, key: newId('msg') })
 
   async function fork(): Promise<void> {
     const made = await server.fork(
@@ -43,9 +47,12 @@ export function ForkDialog({
         ...(title.trim() === '' ? {} : { title: title.trim() }),
         files,
       },
-      { idempotencyKey: `${key} ${files} ${title}` },
+      { idempotencyKey: key },
     )
-    if (isEdit) await server.sendMessage(made.id, { content }, { idempotencyKey: `${key} message` })
+    if (said) {
+      const along = said.activeFiles.length > 0 ? { active_files: [...said.activeFiles] } : {}
+      await server.sendMessage(made.id, { content, ...along }, { idempotencyKey: `${key} message` })
+    }
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
     go({ conversationId: made.id })
     refresh(made.id)
@@ -53,31 +60,37 @@ export function ForkDialog({
 
   return (
     <Dialog
-      title={isEdit ? text.fork.editTitle : text.fork.title}
+      title={said ? text.fork.editTitle : text.fork.title}
       onClose={onClose}
-      wide={isEdit}
+      wide={said !== undefined}
       action={{
-        label: isEdit ? text.fork.editAction : text.fork.action,
+        label: said ? text.fork.editAction : text.fork.action,
         run: fork,
-        isReady: !isEdit || content.trim() !== '',
+        isReady: !said || content.trim() !== '',
       }}
     >
       <p>{place.eventNumber === undefined ? text.fork.meansBefore : text.fork.meansBehind}</p>
-      {isEdit && (
+      {said?.hasAttachments && <p className="quiet">{text.fork.noAttachments}</p>}
+      {said && (
         <label className="field">
           {text.fork.message}
-          <textarea rows={6} value={content} onChange={(event) => setContent(event.target.value)} />
+          <textarea rows={6} value={content} onChange={(event) => change({ content: event.target.value })} />
         </label>
       )}
       <label className="field">
         {text.fork.name}
-        <input value={title} maxLength={500} onChange={(event) => setTitle(event.target.value)} />
+        <input value={title} maxLength={500} onChange={(event) => change({ title: event.target.value })} />
       </label>
       <fieldset className="choices">
         <legend>{text.fork.files}</legend>
         {ways.map((way) => (
           <label key={way}>
-            <input type="radio" name="files" checked={files === way} onChange={() => setFiles(way)} />
+            <input
+              type="radio"
+              name="files"
+              checked={files === way}
+              onChange={() => change({ files: way })}
+            />
             <span>
               <strong>{text.fork.ways[way].name}</strong> {text.fork.ways[way].means}
             </span>

@@ -8,12 +8,13 @@ import { Icon, type IconName } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { numberOf } from '../format.ts'
 import { Link } from '../location.tsx'
-import { keys, queries, refresh, server } from '../server.ts'
+import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Markdown } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
+import { useReadOnly } from './read-only.ts'
 import { Edit } from './tool-card.tsx'
-import { undoRestore } from './undo.ts'
+import { bringBack, undoRestore } from './undo.ts'
 
 interface MarkProps {
   mark: Mark
@@ -85,12 +86,7 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
           <Button
             look="quiet"
             icon="restore"
-            onClick={() =>
-              void notices.attempt(async () => {
-                await server.undelete(conversationId, { message_id: mark.messageId })
-                refresh(conversationId)
-              })
-            }
+            onClick={() => void notices.attempt(() => bringBack(conversationId, mark.messageId, notices))}
           >
             {text.marks.bringBack}
           </Button>
@@ -108,13 +104,14 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
 })
 
 function Divider({ icon, label, children }: { icon: IconName; label: string; children?: ReactNode }) {
+  const isReadOnly = useReadOnly()
   return (
     <div className="divider">
       <span>
         <Icon name={icon} />
         {label}
       </span>
-      {children}
+      {!isReadOnly && children}
     </div>
   )
 }
@@ -167,13 +164,14 @@ function MemoryDetails({
   conversationId: string
 }) {
   const { attempt, show } = useNotices()
+  const isReadOnly = useReadOnly()
   const memory = useQuery({
     queryKey: keys.memory(conversationId),
     queryFn: () => server.memory(conversationId),
   })
   const items = memory.data?.items ?? []
   const summary = items.find((item) => item.event_number === at)?.summary
-  const isLast = items[0]?.event_number === at
+  const isLast = items[0]?.event_number === at && !isReadOnly
   async function undo(): Promise<void> {
     await server.undoMemory(conversationId)
     show({ message: text.memory.isUndone })

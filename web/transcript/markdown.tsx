@@ -10,22 +10,41 @@ import { decodeEntities } from './entities.ts'
  */
 export const Markdown = memo(function Markdown({ source, isOpen }: { source: string; isOpen: boolean }) {
   // While a text is being written its last mark may not be closed yet; it is shown as if it were.
-  const blocks = useMemo(() => lexer(isOpen ? remend(source) : source), [source, isOpen])
+  const blocks = useMemo(() => read(isOpen ? remend(source) : source), [source, isOpen])
+  if (!blocks) return <div className="markdown raw">{source}</div>
+  // A link may be told what it leads to further down.
+  const links = Object.keys(blocks.links).length === 0 ? '' : JSON.stringify(blocks.links)
   return (
     <div className="markdown">
       {blocks.map((block, index) => (
-        <Block key={index} raw={block.raw} token={block} isLast={isOpen && index === blocks.length - 1} />
+        <Block
+          key={index}
+          raw={block.raw}
+          links={links}
+          token={block}
+          isLast={isOpen && index === blocks.length - 1}
+        />
       ))}
     </div>
   )
 })
 
+/** Null for what is nested deeper than anybody writes: it is shown as it is. */
+function read(source: string) {
+  try {
+    return lexer(source)
+  } catch {
+    return null
+  }
+}
+
 /** Drawn again only when its own text has changed: most of a long answer never does. */
 const Block = memo(
-  function Block({ token, isLast }: { raw: string; token: Token; isLast: boolean }) {
+  function Block({ token, isLast }: { raw: string; links: string; token: Token; isLast: boolean }) {
     return <>{block(token, isLast)}</>
   },
-  (before, after) => before.raw === after.raw && before.isLast === after.isLast,
+  (before, after) =>
+    before.raw === after.raw && before.links === after.links && before.isLast === after.isLast,
 )
 
 function block(token: Token, isLast: boolean): ReactNode {

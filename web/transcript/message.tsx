@@ -3,7 +3,9 @@ import type { MessageEntry } from '../../src/replay/transcript.ts'
 import { Button } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { bytesOf, dateOf, timeOf } from '../format.ts'
+import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
+import { useReadOnly } from './read-only.ts'
 
 export type MessageAction = 'restore' | 'fork' | 'edit' | 'delete'
 
@@ -15,6 +17,9 @@ interface MessageProps {
 /** What a person said, as they wrote it, and what can be done from here. */
 export const MessageRow = memo(function MessageRow({ message, onAct }: MessageProps) {
   const { content, timestamp, activeFiles, attachments, checkpointId } = message
+  const isReadOnly = useReadOnly()
+  const mayWrite = useMay('conversations:write')
+  const mayChangeFiles = useMay('workspace:write')
   return (
     <>
       <div className="row-head">
@@ -40,25 +45,27 @@ export const MessageRow = memo(function MessageRow({ message, onAct }: MessagePr
           ))}
         </ul>
       )}
-      <div className="row-actions" role="group" aria-label={text.transcript.actions}>
-        <Button
-          look="quiet"
-          icon="restore"
-          disabled={checkpointId === null}
-          onClick={() => onAct('restore', message)}
-        >
-          {text.transcript.restore}
-        </Button>
-        <Button look="quiet" icon="fork" onClick={() => onAct('fork', message)}>
-          {text.transcript.fork}
-        </Button>
-        <Button look="quiet" icon="edit" onClick={() => onAct('edit', message)}>
-          {text.transcript.editAndFork}
-        </Button>
-        <Button look="quiet" icon="trash" onClick={() => onAct('delete', message)}>
-          {text.transcript.delete}
-        </Button>
-      </div>
+      {!isReadOnly && (
+        <div className="row-actions" role="group" aria-label={text.transcript.actions}>
+          <Button
+            look="quiet"
+            icon="restore"
+            disabled={checkpointId === null || !mayChangeFiles}
+            onClick={() => onAct('restore', message)}
+          >
+            {text.transcript.restore}
+          </Button>
+          <Button look="quiet" icon="fork" disabled={!mayWrite} onClick={() => onAct('fork', message)}>
+            {text.transcript.fork}
+          </Button>
+          <Button look="quiet" icon="edit" disabled={!mayWrite} onClick={() => onAct('edit', message)}>
+            {text.transcript.editAndFork}
+          </Button>
+          <Button look="quiet" icon="trash" disabled={!mayWrite} onClick={() => onAct('delete', message)}>
+            {text.transcript.delete}
+          </Button>
+        </div>
+      )}
     </>
   )
 })

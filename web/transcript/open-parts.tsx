@@ -1,23 +1,28 @@
 import { createContext, type ReactNode, useContext, useMemo, useState } from 'react'
 
-/** Which parts a person has opened or closed: remembered here, since what is out of sight is not drawn. */
-type OpenParts = Map<string, boolean>
+/** What a person has opened, closed or begun to write in rows: kept here, since what is out of sight is not drawn. */
+type KeptParts = Map<string, unknown>
 
-const OpenPartsContext = createContext<OpenParts>(new Map())
+const KeptPartsContext = createContext<KeptParts>(new Map())
 
 export function OpenPartsProvider({ children }: { children: ReactNode }) {
-  const parts = useMemo<OpenParts>(() => new Map(), [])
-  return <OpenPartsContext value={parts}>{children}</OpenPartsContext>
+  const parts = useMemo<KeptParts>(() => new Map(), [])
+  return <KeptPartsContext value={parts}>{children}</KeptPartsContext>
+}
+
+export function useKept<T>(key: string, byItself: T): [T, (value: T) => void] {
+  const parts = useContext(KeptPartsContext)
+  const [, drawAgain] = useState(0)
+  const value = parts.has(key) ? (parts.get(key) as T) : byItself
+  function keep(next: T): void {
+    parts.set(key, next)
+    drawAgain((count) => count + 1)
+  }
+  return [value, keep]
 }
 
 /** Open as it is by itself until somebody says otherwise. */
 export function useOpen(key: string, byItself: boolean): [boolean, () => void] {
-  const parts = useContext(OpenPartsContext)
-  const [, drawAgain] = useState(0)
-  const isOpen = parts.get(key) ?? byItself
-  function toggle(): void {
-    parts.set(key, !isOpen)
-    drawAgain((count) => count + 1)
-  }
-  return [isOpen, toggle]
+  const [isOpen, keep] = useKept(key, byItself)
+  return [isOpen, () => keep(!isOpen)]
 }

@@ -1,4 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { FilesReport } from '../controls/files-report.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -17,6 +19,8 @@ export function RestoreDialog({
   onClose(): void
 }) {
   const notices = useNotices()
+  // Sent again behind a lost answer, it is done once.
+  const [key] = useState(() => newId('msg'))
   const preview = useQuery({
     queryKey: ['restore preview', conversationId, checkpointId],
     queryFn: () => server.restore(conversationId, { checkpoint_id: checkpointId, dry_run: true }),
@@ -24,7 +28,8 @@ export function RestoreDialog({
     gcTime: 0,
   })
   async function restore(): Promise<void> {
-    const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
+    const body = { checkpoint_id: checkpointId }
+    const done = await server.restore(conversationId, body, { idempotencyKey: key })
     sayRestored(conversationId, done, done.safety_checkpoint, notices)
     refresh(conversationId)
   }

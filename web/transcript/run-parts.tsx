@@ -1,14 +1,16 @@
-import { memo } from 'react'
+import { memo, useState } from 'react'
 import type { Item, ReasoningItem, RunEntry, TextItem } from '../../src/replay/transcript.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { dateOf, durationOf, numberOf, timeOf } from '../format.ts'
 import { Link } from '../location.tsx'
+import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
 import { MarkRow } from './mark.tsx'
 import { Markdown, SafeLink } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
+import { useReadOnly } from './read-only.ts'
 import { ToolCard } from './tool-card.tsx'
 
 export const RunHead = memo(function RunHead({ run }: { run: RunEntry }) {
@@ -102,6 +104,8 @@ interface RunEndProps {
 }
 
 export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgain }: RunEndProps) {
+  const isReadOnly = useReadOnly()
+  const mayWrite = useMay('conversations:write')
   if (run.endedAt === null) {
     return (
       <p className="at-work" role="status">
@@ -126,15 +130,17 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
         {usage && (
           <span>{text.transcript.usage(numberOf(usage.input_tokens), numberOf(usage.output_tokens))}</span>
         )}
-        <span className="row-actions">
-          <Link className="button quiet" to={{ conversationId, view: 'context', at: run.upTo }}>
-            <Icon name="eye" />
-            {text.transcript.whatItSaw}
-          </Link>
-          <Button look="quiet" icon="fork" onClick={() => onFork(run.upTo)}>
-            {text.transcript.forkAfter}
-          </Button>
-        </span>
+        {!isReadOnly && (
+          <span className="row-actions">
+            <Link className="button quiet" to={{ conversationId, view: 'context', at: run.upTo }}>
+              <Icon name="eye" />
+              {text.transcript.whatItSaw}
+            </Link>
+            <Button look="quiet" icon="fork" disabled={!mayWrite} onClick={() => onFork(run.upTo)}>
+              {text.transcript.forkAfter}
+            </Button>
+          </span>
+        )}
       </div>
     </>
   )
@@ -149,6 +155,9 @@ function RunError({
   error: NonNullable<RunEntry['error']>
   onAgain(run: RunEntry): void
 }) {
+  const isReadOnly = useReadOnly()
+  const mayWrite = useMay('conversations:write')
+  const [isSent, setSent] = useState(false)
   return (
     <div className="run-error" role="group" aria-label={text.transcript.failed}>
       <p>
@@ -157,9 +166,18 @@ function RunError({
       </p>
       <p>{error.message}</p>
       <p className="quiet">{text.transcript.whatToDo(error.code, error.source, error.is_retryable)}</p>
-      <Button icon="restore" onClick={() => onAgain(run)}>
-        {text.transcript.sendAgain}
-      </Button>
+      {!isReadOnly && (
+        <Button
+          icon="restore"
+          disabled={isSent || !mayWrite}
+          onClick={() => {
+            setSent(true)
+            onAgain(run)
+          }}
+        >
+          {text.transcript.sendAgain}
+        </Button>
+      )}
     </div>
   )
 }

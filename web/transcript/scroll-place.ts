@@ -11,14 +11,22 @@ export interface ScrollPlace {
 const nameOf = (conversationId: string) => `waymark.place.${conversationId}`
 
 export function keptPlace(conversationId: string): ScrollPlace | null {
-  const stored = sessionStorage.getItem(nameOf(conversationId))
-  return stored === null ? null : (JSON.parse(stored) as ScrollPlace)
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(nameOf(conversationId)) ?? 'null') as ScrollPlace | null
+    return stored && typeof stored.key === 'string' && Number.isFinite(stored.at) ? stored : null
+  } catch {
+    return null
+  }
 }
 
 /** Null for the end, which is where one is by default. */
 export function keepPlace(conversationId: string, place: ScrollPlace | null): void {
-  if (place === null) sessionStorage.removeItem(nameOf(conversationId))
-  else sessionStorage.setItem(nameOf(conversationId), JSON.stringify(place))
+  try {
+    if (place === null) sessionStorage.removeItem(nameOf(conversationId))
+    else sessionStorage.setItem(nameOf(conversationId), JSON.stringify(place))
+  } catch {
+    // Without room for it one begins at the end.
+  }
 }
 
 export function placeIn(scroller: HTMLElement): ScrollPlace | null {

@@ -4,11 +4,13 @@ import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { durationOf, shortened } from '../format.ts'
+import { useMay } from '../scopes.ts'
 import { server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from './diff-view.tsx'
 import { Highlighted } from './highlight.tsx'
-import { useOpen } from './open-parts.tsx'
+import { useKept, useOpen } from './open-parts.tsx'
+import { useReadOnly } from './read-only.ts'
 
 interface ToolProps {
   tool: ToolItem
@@ -22,6 +24,7 @@ type State = 'writing' | 'asking' | 'running' | 'done' | 'failed' | 'denied' | '
 
 export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, isOver }: ToolProps) {
   const state = stateOf(tool, isOver)
+  const isReadOnly = useReadOnly()
   const isOpenByItself =
     state === 'asking' || state === 'running' || state === 'failed' || tool.edits.length > 0
   const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
@@ -39,7 +42,9 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   return (
     <Foldable isOpen={isOpen} onToggle={toggle} heading={heading} className={`tool ${state}`}>
       <Arguments tool={tool} />
-      {state === 'asking' && <Approval tool={tool} conversationId={conversationId} runId={runId} />}
+      {state === 'asking' && !isReadOnly && (
+        <Approval tool={tool} conversationId={conversationId} runId={runId} />
+      )}
       {tool.approval && tool.approval.status !== 'requested' && (
         <p className="approval-answer">
           {text.tools.answered(tool.approval.status, tool.approval.by, tool.approval.reason)}
@@ -159,7 +164,8 @@ export function Edit({ edit }: { edit: FileEdit }) {
 /** Asks before a tool runs; whoever answers may say why. */
 function Approval({ tool, conversationId, runId }: Omit<ToolProps, 'isOver'>) {
   const { attempt } = useNotices()
-  const [reason, setReason] = useState('')
+  const mayAnswer = useMay('workspace:write')
+  const [reason, setReason] = useKept(`reason ${runId} ${tool.key}`, '')
   const [isSent, setSent] = useState(false)
   async function answer(approved: boolean): Promise<void> {
     setSent(true)
@@ -185,10 +191,10 @@ function Approval({ tool, conversationId, runId }: Omit<ToolProps, 'isOver'>) {
         placeholder={text.tools.reason}
         aria-label={text.tools.reason}
       />
-      <Button look="main" icon="check" disabled={isSent} onClick={() => void answer(true)}>
+      <Button look="main" icon="check" disabled={isSent || !mayAnswer} onClick={() => void answer(true)}>
         {text.tools.allow}
       </Button>
-      <Button look="danger" icon="close" disabled={isSent} onClick={() => void answer(false)}>
+      <Button look="danger" icon="close" disabled={isSent || !mayAnswer} onClick={() => void answer(false)}>
         {text.tools.deny}
       </Button>
     </div>

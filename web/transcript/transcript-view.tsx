@@ -2,6 +2,7 @@ import { useCallback, useMemo, useRef, useState } from 'react'
 import { Virtualizer } from 'virtua'
 import type { MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
 import { Composer } from '../composer/composer.tsx'
+import { Boundary } from '../controls/boundary.tsx'
 import { Button } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -26,15 +27,16 @@ type Asked =
 
 export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitled: boolean }) {
   const { conversationId, transcript, queue } = feed
-  const { attempt } = useNotices()
+  const { attempt, show } = useNotices()
   const [asked, setAsked] = useState<Asked | null>(null)
   const close = useCallback(() => setAsked(null), [])
 
   const act = useCallback((action: MessageAction, message: MessageEntry) => {
-    const { messageId, content, checkpointId } = message
+    const { messageId, content, checkpointId, activeFiles, attachments } = message
     if (action === 'restore' && checkpointId !== null) setAsked({ type: 'restore', checkpointId })
     if (action === 'fork') setAsked({ type: 'fork', place: { messageId } })
-    if (action === 'edit') setAsked({ type: 'fork', place: { messageId, content } })
+    const said = { content, activeFiles, hasAttachments: attachments.length > 0 }
+    if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
     if (action === 'delete') setAsked({ type: 'delete', message })
   }, [])
   const forkBehind = useCallback(
@@ -46,9 +48,15 @@ export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitle
   const sendAgain = useCallback(
     (run: RunEntry) => {
       const question = questionOf(latest.current, run)
-      if (question) void attempt(() => server.sendMessage(conversationId, { content: question.content }))
+      if (!question) return
+      const { content, activeFiles, attachments } = question
+      void attempt(async () => {
+        const files = activeFiles.length > 0 ? { active_files: [...activeFiles] } : {}
+        await server.sendMessage(conversationId, { content, ...files })
+        if (attachments.length > 0) show({ message: text.fork.noAttachments })
+      })
     },
-    [conversationId, attempt],
+    [conversationId, attempt, show],
   )
 
   return (
@@ -96,11 +104,12 @@ interface RowsProps {
 function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
   const { conversationId, earlier } = feed
   const rows = useMemo(() => rowsOf(transcript), [transcript])
+  const { attempt } = useNotices()
   const scroll = useScroll({ conversationId, rows, from: transcript.from, earlier })
   useShortcuts({
     j: () => scroll.step(1),
     k: () => scroll.step(-1),
-    g: scroll.toStart,
+    g: () => void attempt(scroll.toStart),
     G: scroll.toEnd,
   })
 
@@ -125,7 +134,9 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
           >
             {(row) => (
               <div key={row.key} className={`row ${row.type}`} data-row={row.key} data-at={eventOf(row)}>
-                <RowView row={row} conversationId={conversationId} {...{ onAct, onFork, onAgain }} />
+                <Boundary>
+                  <RowView row={row} conversationId={conversationId} {...{ onAct, onFork, onAgain }} />
+                </Boundary>
               </div>
             )}
           </Virtualizer>

@@ -1,4 +1,5 @@
 import type { useNotices } from '../controls/notices.tsx'
+import { shortened } from '../format.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 
@@ -35,4 +36,49 @@ export function sayRestored(
       ? {}
       : { undo: { label: text.undo, run: () => undoRestore(conversationId, safety, notices) } }),
   })
+}
+
+/** Brings a deleted message back. What was said since leaves the line for it, so that is asked first. */
+export async function bringBack(conversationId: string, messageId: string, notices: Notices): Promise<void> {
+  const since = await saidSince(conversationId, messageId)
+  if (since === 0) return await undelete(conversationId, messageId, notices)
+  notices.show({
+    message: text.deletion.saidSince(since),
+    undo: { label: text.deletion.allTheSame, run: () => undelete(conversationId, messageId, notices) },
+  })
+}
+
+async function undelete(conversationId: string, messageId: string, notices: Notices): Promise<void> {
+  const { left_message_id, cleared } = await server.undelete(conversationId, { message_id: messageId })
+  if (left_message_id !== null || cleared.length > 0) {
+    notices.show({
+      message: text.deletion.broughtBack,
+      details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+      ...(left_message_id === null
+        ? {}
+        : {
+            undo: {
+              label: text.deletion.asBefore,
+              run: () => undelete(conversationId, left_message_id, notices),
+            },
+          }),
+    })
+  }
+  refresh(conversationId)
+}
+
+/** How many messages were sent, or wait, since this one was deleted. */
+async function saidSince(conversationId: string, messageId: string): Promise<number> {
+  const [{ head_event_number }, queue] = await Promise.all([
+    server.conversation(conversationId),
+    server.queue(conversationId),
+  ])
+  const { entries, from } = await server.transcriptAt(conversationId, head_event_number)
+  const cut = entries.findLastIndex(
+    ({ type, ...entry }) =>
+      type === 'mark' && 'mark' in entry && entry.mark.kind === 'cut' && entry.mark.messageId === messageId,
+  )
+  // Further back than what was read: then there is more since than that.
+  const later = cut < 0 && from === 1 ? [] : entries.slice(cut + 1)
+  return later.filter((entry) => entry.type === 'message').length + queue.items.length
 }

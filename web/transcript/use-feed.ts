@@ -11,6 +11,8 @@ export interface FeedView {
   queue: QueueView | null
   state: StreamState
   error: unknown
+  /** Another one whenever something has left the line. */
+  epoch: number
   earlier(): Promise<void>
 }
 
@@ -40,12 +42,14 @@ export function useFeed(conversationId: string): FeedView {
     queue: null,
     state: 'connecting',
     error: null,
+    epoch: 0,
   })
   const feed = useRef<Feed | null>(null)
 
   useEffect(() => {
     const ended = new AbortController()
     let next: Partial<FeedView> = {}
+    let epoch = 0
     let stopWaiting: (() => void) | null = null
     function change(part: Partial<FeedView>): void {
       next = { ...next, ...part }
@@ -61,6 +65,7 @@ export function useFeed(conversationId: string): FeedView {
       .follow({
         signal: ended.signal,
         onTranscript: (transcript) => change({ transcript }),
+        onCut: () => change({ epoch: ++epoch }),
         onQueue: (queue) => change({ queue }),
         onState: (state) => change({ state }),
       })

@@ -19,6 +19,7 @@ const NEAR_START = 2500
 const BY_HAND_MS = 400
 /** How long rows take to find their place. */
 const SETTLE_MS = 600
+const MAX_READS = 1000
 
 interface Scrolled {
   conversationId: string
@@ -42,7 +43,8 @@ export interface Scroll {
     onPointerMove(event: { buttons: number }): void
     onKeyDown(): void
   }
-  toStart(): void
+  /** All the way, whatever has to be read for it. */
+  toStart(): Promise<void>
   toEnd(): void
   /** To the next message, or the one before. */
   step(direction: 1 | -1): void
@@ -57,11 +59,15 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const list = useRef<VirtualizerHandle>(null)
   const [isAtEnd, setAtEnd] = useState(true)
   const [kept] = useState(() => keptPlace(conversationId))
+  /** The way back there could not be read. */
+  const [isGivenUp, setGivenUp] = useState(false)
   const sticks = useRef(kept === null)
   const isPlaced = useRef(false)
   const settledAt = useRef(0)
   const movedAt = useRef(-BY_HAND_MS)
   const lastFrom = useRef(from)
+  const firstEvent = useRef(from)
+  firstEvent.current = from
 
   const stick = useCallback(() => {
     const element = scroller.current
@@ -80,7 +86,8 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   // Where one was before a reload; otherwise at the end.
   useLayoutEffect(() => {
     if (isPlaced.current || rows.length === 0) return
-    if (kept && kept.at < from) return void earlier().catch(() => {})
+    const isThere = !kept || kept.at >= from || isGivenUp
+    if (!isThere) return void earlier().catch(() => setGivenUp(true))
     isPlaced.current = true
     settledAt.current = performance.now() + SETTLE_MS
     const index = kept ? rows.findIndex((row) => row.key === kept.key) : -1
@@ -96,7 +103,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       requestAnimationFrame(hold)
     }
     requestAnimationFrame(hold)
-  }, [rows, kept, from, earlier])
+  }, [rows, kept, from, earlier, isGivenUp])
 
   useLayoutEffect(() => {
     lastFrom.current = from
@@ -170,7 +177,13 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       onPointerMove: ({ buttons }) => void (buttons > 0 && byHand()),
       onKeyDown: byHand,
     },
-    toStart: () => toRow(0),
+    async toStart() {
+      byHand()
+      sticks.current = false
+      for (let reads = 0; firstEvent.current > 1 && reads < MAX_READS; reads++) await earlier()
+      // When they are drawn.
+      requestAnimationFrame(() => toRow(0))
+    },
     toEnd,
     step(direction) {
       const handle = list.current

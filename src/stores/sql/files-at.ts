@@ -1,4 +1,4 @@
-import { partsBetween } from '../../core/line.ts'
+import { type LinePart, partAt, partsBetween } from '../../core/line.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { checkpointAt } from './place.ts'
@@ -18,6 +18,8 @@ export function* filesAt(
   const found = yield* checkpointAt(dialect, { tenant, conversationId: id, at: { after: at } })
   if ('refused' in found) return found
   const { checkpointId, line, since } = found
+  const own = since === null ? yield* checkpointOf(dialect, line, at) : null
+  if (own !== null) return { checkpointId: own, edits: [] }
   const edits: StoredFilesAt['edits'] = []
   for (const part of since === null ? [] : partsBetween(line, since, at)) {
     edits.push(
@@ -33,4 +35,25 @@ export function* filesAt(
     )
   }
   return { checkpointId, edits }
+}
+
+/** The checkpoint that was made at this very event; null when there is none, or it only says again what stands. */
+function* checkpointOf({ db }: Dialect, line: readonly LinePart[], at: number): Script<string | null> {
+  const segment = partAt(line, at)?.segment
+  if (segment === undefined) return null
+  const [made] = yield* all(
+    db.selectFrom('checkpoints').select('checkpoint_id').where('segment', '=', segment).where('seq', '=', at),
+  )
+  if (!made) return null
+  const before = yield* all(
+    db
+      .selectFrom('checkpoints')
+      .select('seq')
+      .where('checkpoint_id', '=', made.checkpoint_id)
+      .where((eb) =>
+        eb.or([eb('segment', '<', segment), eb.and([eb('segment', '=', segment), eb('seq', '<', at)])]),
+      )
+      .limit(1),
+  )
+  return before.length > 0 ? null : made.checkpoint_id
 }

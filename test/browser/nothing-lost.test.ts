@@ -1,0 +1,214 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { launchBrowser, say, type TestBrowser, untilIdle, withBrowser } from '../support/browser.ts'
+
+describe('nothing that a person wrote is lost in a browser', () => {
+  const { server, start, open, forgive } = withBrowser()
+  let other: TestBrowser | null = null
+  afterEach(async () => {
+    await other?.close()
+    other = null
+  })
+
+  it('[P3] what is typed while a message is on its way is the next one', async () => {
+    const { id, page } = await start('Slow')
+    let release = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    await page.route('**/messages', async (route) => {
+      if (route.request().method() === 'POST') await held
+      await route.continue()
+    })
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.fill('first')
+    await field.press('Enter')
+    await expect.poll(() => field.inputValue()).toBe('')
+    await field.pressSequentially('second, still being written')
+    // Elsewhere and back: neither the one nor the other is touched by that.
+    await page.getByRole('link', { name: 'Changes', exact: true }).click()
+    await page.getByRole('link', { name: 'Transcript', exact: true }).click()
+    expect(await field.inputValue()).toBe('second, still being written')
+    release()
+    await page.locator('.said', { hasText: 'first' }).waitFor()
+    await untilIdle(page)
+    expect(await field.inputValue()).toBe('second, still being written')
+    await field.press('Enter')
+    await page.locator('.said', { hasText: 'second' }).waitFor()
+    const said = (await server().client.messages(id)).items.filter((one) => one.role === 'user')
+    expect(said.map((one) => one.content)).toEqual(['first', 'second, still being written'])
+  })
+
+  it('[P3] a message whose answer was lost and that is changed then is another message', async () => {
+    const { id, page } = await start('Lost answer')
+    let isLost = false
+    await page.route('**/messages', async (route) => {
+      if (route.request().method() !== 'POST' || isLost) return await route.continue()
+      isLost = true
+      // It arrives, but nobody hears of it.
+      await route.fetch()
+      await route.abort()
+    })
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.fill('once')
+    await field.press('Enter')
+    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    expect(await field.inputValue()).toBe('once')
+    // Unchanged, it is the same one.
+    await field.press('Enter')
+    await expect.poll(() => field.inputValue()).toBe('')
+    await say(page, 'something else')
+    await expect
+      .poll(async () =>
+        (await server().client.messages(id)).items
+          .filter((one) => one.role === 'user')
+          .map((one) => one.content),
+      )
+      .toEqual(['once', 'something else'])
+    forgive(/ERR_FAILED/)
+  })
+
+  it('[P3] attachments stay while one looks elsewhere, and two tabs keep to their own words', async () => {
+    const { id, page } = await start('Tabs')
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'spec.md', mimeType: 'text/markdown', buffer: Buffer.from('# Spec\n') })
+    const along = page.getByRole('list', { name: 'Goes along' })
+    await along.getByText('spec.md').waitFor()
+    await page.getByRole('link', { name: 'Branches', exact: true }).click()
+    await page.getByRole('link', { name: 'Transcript', exact: true }).click()
+    await along.getByText('spec.md').waitFor()
+
+    const second = await page.context().newPage()
+    await second.goto(`${server().url}/c/${id}`)
+    await second.getByRole('textbox', { name: 'Message' }).fill('in the second tab')
+    await say(page, 'in the first tab')
+    await untilIdle(page)
+    await second.reload()
+    await expect
+      .poll(() => second.getByRole('textbox', { name: 'Message' }).inputValue())
+      .toBe('in the second tab')
+  })
+
+  it('[P4] bringing deleted messages back asks first when something was said since, and can be taken back', async () => {
+    const { page } = await start('Since')
+    for (const content of ['one', 'two']) {
+      await say(page, content)
+      await untilIdle(page)
+    }
+    await page
+      .locator('.row.message', { hasText: 'two' })
+      .getByRole('button', { name: 'Delete from here' })
+      .click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await expect.poll(() => page.locator('.row.message').count()).toBe(1)
+    await say(page, 'three, an hour of work')
+    await untilIdle(page)
+    await page
+      .locator('.notice', { hasText: 'deleted. It can be undone' })
+      .getByRole('button', { name: 'Undo' })
+      .click()
+    const asked = page.locator('.notice', { hasText: '1 message came since.' })
+    await asked.waitFor()
+    expect(await page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
+    await asked.getByRole('button', { name: 'Bring them back all the same' }).click()
+    await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'two'])
+    await page
+      .locator('.notice', { hasText: 'The deleted messages are back' })
+      .getByRole('button', { name: 'As it was before' })
+      .click()
+    await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
+  })
+
+  it('[P2] what can’t be drawn or kept takes nothing else with it', async () => {
+    const { id, page } = await start('Odd')
+    await say(page, `!say ${JSON.stringify(`${'>'.repeat(6000)} deep`)}`)
+    await untilIdle(page)
+    await page.locator('.answer', { hasText: 'deep' }).waitFor()
+    await page.getByRole('textbox', { name: 'Message' }).fill('x'.repeat(6_000_000))
+    await page.getByText('This is too long to be kept through a reload.').waitFor()
+    await page.getByRole('textbox', { name: 'Message' }).fill('')
+    await page.evaluate((name) => {
+      sessionStorage.setItem(`waymark.draft.${name}`, '{broken')
+      sessionStorage.setItem(`waymark.place.${name}`, '{broken')
+      localStorage.setItem(`waymark.draft.${name}`, '7')
+    }, id)
+    await page.reload()
+    await page.locator('.answer', { hasText: 'deep' }).waitFor()
+    await page.goto(`${server().url}/c/%E0%A4%A`)
+    await page.getByText('This can’t be shown').waitFor()
+    forgive(/40[04]/)
+  })
+
+  it('a fork may be called anything, and is made once; what is pressed twice is done once', async () => {
+    const { page } = await start('Twice')
+    await say(page, 'hello')
+    await untilIdle(page)
+    const before = (await server().client.listConversations()).items.length
+    await page.getByRole('button', { name: 'Fork from here' }).click()
+    await page.getByRole('textbox', { name: 'Title' }).fill(`Versuch Ω 日本 ${'lang '.repeat(60)}`)
+    await page.getByRole('dialog').getByRole('button', { name: 'Fork', exact: true }).dblclick()
+    await page.getByRole('heading', { level: 1, name: 'Versuch Ω' }).waitFor()
+    await page.getByRole('button', { name: 'New conversation' }).dblclick()
+    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await page.waitForTimeout(300)
+    expect((await server().client.listConversations()).items.length).toBe(before + 2)
+  })
+
+  it('whoever may only read sees everything and can do nothing; whoever is signed out is asked in', async () => {
+    const { id } = await server().client.createConversation({ title: 'Readable' })
+    await server().client.sendMessage(id, { content: 'hello' })
+    const token = await server().tokenFor('default', ['conversations:read'])
+    other = await launchBrowser()
+    const { page, problems } = await other.open({ url: server().url, token }, `/c/${id}`)
+    await page.getByText('Your token allows reading only.').waitFor()
+    await page.locator('.said', { hasText: 'hello' }).waitFor()
+    for (const name of ['Restore files to here', 'Fork from here', 'Edit and fork', 'Delete from here']) {
+      expect(await page.getByRole('button', { name }).isDisabled()).toBe(true)
+    }
+    expect(problems).toEqual([])
+    await page.context().clearCookies()
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  })
+
+  it('[P7] the timeline is for looking: what stands there can’t be answered or done again', async () => {
+    const { id, page } = await start('Looking')
+    await say(page, '!run_command {"command":"echo hi"}')
+    await page.getByRole('button', { name: 'Allow' }).waitFor()
+    const { items } = await server().client.events(id, { limit: 1000 })
+    const asked = items.find((event) => event.kind === 'tool.approval')?.event_id ?? 0
+    await page.goto(`${server().url}/c/${id}/timeline?at=${asked}`)
+    const then = page.getByRole('region', { name: 'The transcript as it was then' })
+    await then.getByText('waits for you').waitFor()
+    expect(await then.getByRole('button', { name: 'Allow' }).count()).toBe(0)
+    expect(await then.getByRole('button', { name: 'Delete from here' }).count()).toBe(0)
+    // Space presses what has the focus.
+    await page.locator('.timeline .fold').focus()
+    const isOpen = await page.locator('.timeline .fold').getAttribute('aria-expanded')
+    await page.keyboard.press(' ')
+    expect(await page.locator('.timeline .fold').getAttribute('aria-expanded')).not.toBe(isOpen)
+    await server().client.stop(id)
+    // And it never shows what is not on the line any more.
+    const other = await open(`/c/${id}/timeline?at=${asked}`)
+    await other.getByText('waits for you').waitFor()
+    const [message] = (await server().client.messages(id)).items
+    await server().client.deleteMessage(id, message?.message_id ?? '')
+    await other.getByText('waits for you').waitFor({ state: 'detached' })
+    // The files were asked for at an event that had just gone.
+    forgive(/404/)
+  })
+
+  it('[P8] the focus goes back to where it was, however a dialog is closed', async () => {
+    const { page } = await start('Focus')
+    await say(page, 'hello')
+    await untilIdle(page)
+    for (const close of ['Escape', 'Cancel']) {
+      await page.getByRole('button', { name: 'Fork from here' }).focus()
+      await page.keyboard.press('Enter')
+      await page.getByRole('dialog').waitFor()
+      if (close === 'Escape') await page.keyboard.press('Escape')
+      else await page.getByRole('button', { name: 'Cancel' }).click()
+      await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Fork from here')
+    }
+  })
+})
