@@ -6,6 +6,7 @@ import { ContextView } from './context/context-view.tsx'
 import { Boundary } from './controls/boundary.tsx'
 import { IconButton } from './controls/button.tsx'
 import { NoticeList, NoticesProvider, useNotices } from './controls/notices.tsx'
+import { RenameDialog } from './conversations/conversation-dialogs.tsx'
 import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
 import { Help } from './help.tsx'
 import { useShortcuts } from './keyboard.ts'
@@ -49,6 +50,7 @@ function Page() {
     },
     n: () => void attempt(startConversation),
     t: nextTheme,
+    ...(isListOpen ? { Escape: () => setListOpen(false) } : {}),
     ...Object.fromEntries(views.map((view, index) => [String(index + 1), show(view)])),
   })
 
@@ -120,11 +122,13 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
     queryFn: () => server.conversation(id),
   })
   const title = feed.transcript?.title ?? conversation.data?.title ?? text.conversations.untitled
+  const isAsking = isWaitingForAnswer(feed)
+  const [isRenaming, setRenaming] = useState(false)
   useStaleWork(feed)
 
   useEffect(() => {
-    document.title = `${feed.queue?.active ? '● ' : ''}${title} · ${text.name}`
-  }, [title, feed.queue?.active])
+    document.title = `${isAsking ? '❓ ' : feed.queue?.active ? '● ' : ''}${title} · ${text.name}`
+  }, [title, isAsking, feed.queue?.active])
 
   if (feed.error !== null) {
     return (
@@ -138,15 +142,28 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
   return (
     <>
       <header className="conversation-head">
-        <h1>{title}</h1>
-        <Connection feed={feed} />
+        <h1>
+          <span>{title}</span>
+          {conversation.data && (
+            <IconButton icon="edit" name={text.conversations.renameThis} onClick={() => setRenaming(true)} />
+          )}
+        </h1>
+        <Connection feed={feed} isAsking={isAsking} />
         <ViewTabs id={id} current={place.view} />
       </header>
       <div className="view">
         <Boundary key={place.view}>
-          <CurrentView place={place} feed={feed} isUntitled={conversation.data?.title === null} />
+          <CurrentView
+            place={place}
+            feed={feed}
+            title={title}
+            isUntitled={conversation.data?.title === null}
+          />
         </Boundary>
       </div>
+      {isRenaming && conversation.data && (
+        <RenameDialog conversation={conversation.data} onClose={() => setRenaming(false)} />
+      )}
     </>
   )
 }
@@ -169,12 +186,27 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
   }, [activity])
 }
 
-function Connection({ feed }: { feed: FeedView }) {
+/** Whether a tool asks whether it may run. */
+function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
+  const run = queue?.active ? transcript?.entries.findLast((entry) => entry.type === 'run') : undefined
+  if (run?.type !== 'run' || run.endedAt !== null) return false
+  return run.items.some(
+    (item) => item.type === 'tool' && item.approval?.status === 'requested' && item.endedAt === null,
+  )
+}
+
+function Connection({ feed, isAsking }: { feed: FeedView; isAsking: boolean }) {
   const isLost = feed.state === 'waiting'
   const isRunning = feed.queue?.active != null
   return (
-    <p className={isLost ? 'connection lost' : 'connection'} role="status">
-      {isLost ? text.connection.lost : isRunning ? text.connection.running : ''}
+    <p className={isLost ? 'connection lost' : isAsking ? 'connection asking' : 'connection'} role="status">
+      {isLost
+        ? text.connection.lost
+        : isAsking
+          ? text.connection.asking
+          : isRunning
+            ? text.connection.running
+            : ''}
     </p>
   )
 }
@@ -195,11 +227,21 @@ function ViewTabs({ id, current }: { id: string; current: View }) {
   )
 }
 
-function CurrentView({ place, feed, isUntitled }: { place: Place; feed: FeedView; isUntitled: boolean }) {
+function CurrentView({
+  place,
+  feed,
+  title,
+  isUntitled,
+}: {
+  place: Place
+  feed: FeedView
+  title: string
+  isUntitled: boolean
+}) {
   const id = feed.conversationId
   switch (place.view) {
     case 'transcript':
-      return <TranscriptView feed={feed} isUntitled={isUntitled} />
+      return <TranscriptView feed={feed} title={title} isUntitled={isUntitled} />
     case 'changes':
       return <ChangesView conversationId={id} isRunning={feed.queue?.active != null} />
     case 'timeline':
@@ -212,7 +254,14 @@ function CurrentView({ place, feed, isUntitled }: { place: Place; feed: FeedView
         />
       )
     case 'context':
-      return <ContextView conversationId={id} at={place.at} responseId={place.response} />
+      return (
+        <ContextView
+          conversationId={id}
+          at={place.at}
+          responseId={place.response}
+          transcript={feed.transcript}
+        />
+      )
     case 'branches':
       return <BranchesView conversationId={id} other={place.other} />
   }

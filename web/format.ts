@@ -38,6 +38,13 @@ export function bytesOf(bytes: number): string {
   return kib < 1024 ? `${kib.toFixed(1)} KB` : `${(kib / 1024).toFixed(1)} MB`
 }
 
+/** What a conversation is about, from its first words: without marks, and without what only tells the demo model what to do. */
+export function titleFrom(content: string): string {
+  const lines = content.split('\n').filter((line) => line.trim() !== '')
+  const told = lines.find((line) => !line.startsWith('!')) ?? lines[0] ?? ''
+  return shortened(told.replaceAll(/[*_`#>]+/g, ''), 60) || shortened(content, 60)
+}
+
 /** A long line as far as there is room. */
 export function shortened(content: string, most: number): string {
   const line = content.replaceAll(/\s+/g, ' ').trim()

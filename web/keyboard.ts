@@ -24,12 +24,13 @@ export function useShortcuts(shortcuts: Shortcuts): void {
 function isMeantForIt({ key, target }: KeyboardEvent): boolean {
   if (!(target instanceof Element)) return false
   if (key === ' ' || key === 'Enter') return target.closest('button, a, summary, label') !== null
-  return /^(Arrow|Home|End)/.test(key) && target.closest('pre, .diff, .table') !== null
+  return /^(Arrow|Home|End)/.test(key) && target.closest('pre, .diff, .table, input') !== null
 }
 
 function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&
-    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    (target.isContentEditable ||
+      target.matches('textarea, select, input:not([type=range], [type=radio], [type=checkbox])'))
   )
 }

@@ -35,9 +35,13 @@ export function refresh(id: string): void {
   for (const queryKey of parts) void queries.invalidateQueries({ queryKey })
 }
 
+let isLeaving = false
+
 /** Whoever is not signed in any more is asked to; what they have written is still there when they are back. */
 export function leaveIfSignedOut(error: unknown): void {
-  if (error instanceof RequestError && error.status === 401) location.assign('/login')
+  if (!(error instanceof RequestError) || error.status !== 401 || isLeaving) return
+  isLeaving = true
+  location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
 }
 
 /** What went wrong, in words for a person. */

@@ -15,6 +15,7 @@ export const text = {
   cancel: 'Cancel',
   close: 'Close',
   undo: 'Undo',
+  redo: 'Redo',
   copy: 'Copy',
   copied: 'Copied',
   yes: 'yes',
@@ -27,17 +28,15 @@ export const text = {
   },
 
   welcome: {
-    title: 'What was said, and your files: nothing is lost',
+    title: 'Work with an agent, and lose nothing',
     what: 'Talk to an agent about this project. Every word is kept as you saw it, every file is saved before each message, and every step can be taken back.',
-    demo: 'Without a key the demo model answers. Lines that begin with ! tell it what to do:',
+    demo: 'Without a key the demo model answers: a script, not an AI. Lines that begin with ! tell it what to do. Try one:',
     demoExamples: [
-      'I am Ada',
-      'What is my name?',
+      'I am Ada. What is my name?',
       '!write_to_file {"path":"hello.txt","content":"Hello!\\n"}',
       '!run_command {"command":"ls -l"}',
-      '!wait 40',
-      '!say 200',
-    ].join('\n'),
+      '!wait 40\n!say 200',
+    ],
   },
 
   views: {
@@ -52,6 +51,7 @@ export const text = {
   connection: {
     lost: 'Connection lost. Trying again …',
     running: 'At work',
+    asking: 'Waits for your answer',
   },
 
   conversations: {
@@ -63,6 +63,8 @@ export const text = {
     untitled: 'Untitled',
     more: 'Show more',
     running: 'running',
+    asking: 'waits for you',
+    renameThis: 'Rename this conversation',
     queued: (count: number) => `${count} queued`,
     rename: (title: string) => `Rename “${title}”`,
     delete: (title: string) => `Delete “${title}”`,
@@ -83,14 +85,17 @@ export const text = {
     sentAlong: 'Sent along',
     actions: 'From this message',
     restore: 'Restore files to here',
-    fork: 'Fork from here',
+    fork: 'Fork before this',
     editAndFork: 'Edit and fork',
     delete: 'Delete from here',
-    forkAfter: 'Fork behind this',
+    forkAfter: 'Fork after this',
     whatItSaw: 'What the model saw',
     thinking: 'Thinking …',
     thought: 'Thought',
     atWork: 'At work …',
+    waitsForYou: 'It waits for your answer.',
+    brokenOff: 'Broken off here, and asked again.',
+    showAll: 'Show all of it',
     sources: 'Sources',
     refused: 'Refused:',
     unknownItem: (type: string) => `Something this version does not know: ${type}`,
@@ -153,6 +158,7 @@ export const text = {
       done: 'done',
       failed: 'failed',
       denied: 'denied',
+      'not-run': 'not run',
       'broken-off': 'broken off',
     },
   },
@@ -177,7 +183,7 @@ export const text = {
     toParent: 'Where it came from',
     cut: (by: string) => `What followed was deleted by ${by}`,
     bringBack: 'Bring it back',
-    title: (title: string) => `Renamed to “${title}”`,
+    title: (title: string) => `Renamed to “${title.length > 80 ? `${title.slice(0, 79)}…` : title}”`,
     agent: (from: string | null, to: string) =>
       from === null ? `${to} goes on` : `${from} hands over to ${to}`,
     unknown: (kind: string) => `Something this version does not know: ${kind}`,
@@ -221,6 +227,7 @@ export const text = {
     waiting: 'Waiting messages',
     remove: (content: string) => `Take back “${content}”`,
     files: 'Files',
+    noFile: 'There is no file like this.',
     tooLarge: (name: string) => `${name} is larger than 4 MB and can’t go along.`,
     noText: (name: string) => `${name} is not text and can’t go along.`,
     isEmpty: (name: string) => `${name} is empty.`,
@@ -248,6 +255,7 @@ export const text = {
     willDelete: (count: number) => `Deleted, since they were not there (${count})`,
     willSkip: (count: number) => `Left alone (${count})`,
     skipped: (path: string, reason: string) => `${path}: ${reason}`,
+    undone: (counts: string) => `Undone: ${counts}`,
     report: (restored: number, deleted: number, skipped: number) =>
       `${s(restored, 'file')} restored, ${deleted} deleted${skipped > 0 ? `, ${skipped} skipped` : ''}.`,
   },
@@ -268,7 +276,7 @@ export const text = {
     action: 'Approve',
     done: (checkpoints: number, session: string) =>
       `Approved: ${s(checkpoints, 'checkpoint')}. ${session} has begun.`,
-    undo: 'No file was touched. To go back behind it, restore any checkpoint in the list below.',
+    undo: 'No file was touched. To go back behind it, restore any checkpoint in Changes.',
   },
 
   reset: {
@@ -289,6 +297,7 @@ export const text = {
     meansBehind: 'A new conversation with everything up to here. This one stays as it is.',
     message: 'Message',
     name: 'Title (if you like)',
+    of: (title: string) => `${title} (fork)`,
     files: 'Files',
     ways: {
       keep: { name: 'Leave them.', means: 'Both work on the files as they are now.' },
@@ -313,10 +322,9 @@ export const text = {
     stays: 'The files stay as they are, and forks keep what they inherited.',
     undoable: 'It can be undone for a day.',
     done: (messages: number, until: string) =>
-      `${s(messages, 'message')} deleted. It can be undone until ${until}.`,
+      `${s(messages, 'message')} deleted; the files are as the agent left them. It can be undone until ${until}.`,
     cleared: (content: string) => `Taken out of the queue: ${content}`,
-    filesStay: 'The files are as the agent left them.',
-    restoreFiles: 'Restore them, too',
+    restoreFiles: 'Restore the files, too',
     saidSince: (count: number) =>
       `${s(count, 'message')} came since. Bringing the deleted ones back takes ${count === 1 ? 'it' : 'them'} off this conversation and stops what runs; that can be undone as well.`,
     allTheSame: 'Bring them back all the same',
@@ -419,6 +427,7 @@ export const text = {
     deleted: 'Deleted; here because others come from it',
     compare: 'Compare',
     comparison: 'Side by side',
+    noComparison: 'Close the comparison',
     parted: (event: number) =>
       event === 0 ? 'They have nothing in common.' : `They are the same up to event ${event}.`,
     nothingSince: (event: number) => `Nothing since event ${event}.`,

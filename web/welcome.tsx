@@ -1,11 +1,18 @@
+import { changeDraft } from './composer/drafts.ts'
 import { Button } from './controls/button.tsx'
 import { useNotices } from './controls/notices.tsx'
 import { startConversation } from './conversations/conversation-list.tsx'
+import { placeOf } from './location.tsx'
 import { text } from './text.ts'
 
 /** What is shown where no conversation is. */
 export function Welcome({ isDemo }: { isDemo: boolean }) {
   const { attempt } = useNotices()
+  async function begin(content: string): Promise<void> {
+    await startConversation()
+    const { conversationId } = placeOf(location.href)
+    if (conversationId !== null) changeDraft(conversationId, () => ({ content }))
+  }
   return (
     <div className="empty welcome">
       <img src="/icon.svg" alt="" width="64" height="64" />
@@ -17,7 +24,15 @@ export function Welcome({ isDemo }: { isDemo: boolean }) {
       {isDemo && (
         <div className="demo-hints">
           <p>{text.welcome.demo}</p>
-          <pre tabIndex={0}>{text.welcome.demoExamples}</pre>
+          <ul>
+            {text.welcome.demoExamples.map((example) => (
+              <li key={example}>
+                <button type="button" onClick={() => void attempt(() => begin(example))}>
+                  {example}
+                </button>
+              </li>
+            ))}
+          </ul>
         </div>
       )}
     </div>

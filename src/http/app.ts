@@ -1,4 +1,5 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
+import type { Context } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -65,7 +66,6 @@ export function createApp(deps: AppDependencies): App {
     }
     return answerProblem(c, known ?? error)
   })
-  app.notFound((c) => answerProblem(c, new WaymarkError('not_found', `There is nothing at ${c.req.path}.`)))
 
   const api = createApi(deps)
   const document = api.getOpenAPI31Document(description)
@@ -74,8 +74,19 @@ export function createApp(deps: AppDependencies): App {
   // Once more at the top, where operators' tools look for them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
-  addPages(app, deps)
+  const nothingHere = addPages(app, deps)
+  app.notFound((c) =>
+    isPerson(c)
+      ? nothingHere(c)
+      : answerProblem(c, new WaymarkError('not_found', `There is nothing at ${c.req.path}.`)),
+  )
   return app
+}
+
+/** Whoever follows a link reads no JSON. */
+function isPerson({ req }: Context): boolean {
+  const isOfApi = /^\/(api|commands|threads)(\/|$)/.test(req.path)
+  return req.method === 'GET' && !isOfApi && /\btext\/html\b/.test(req.header('accept') ?? '')
 }
 
 function createApi(deps: AppDependencies): App {

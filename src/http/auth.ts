@@ -43,6 +43,12 @@ export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
   }
 }
 
+/** Whether the browser has a session that has not ended. */
+export async function isSignedIn(c: Context, deps: { tokens: TokenStore; clock: Clock }): Promise<boolean> {
+  const secret = getCookie(c, COOKIE)
+  return secret !== undefined && (await findCaller(deps, secret)) !== null
+}
+
 /** A browser's session: a token of its own, which only the cookie holds, and which ends with the one it was opened by. */
 export async function openBrowserSession(
   c: Context,

@@ -1,26 +1,32 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
-import { findCaller, openBrowserSession } from './auth.ts'
+import { findCaller, isSignedIn, openBrowserSession } from './auth.ts'
 import { readAtMost } from './body.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
 import { addWebFiles } from './web-files.ts'
 
 const MAX_FORM_BYTES = 4096
 
-/** What a browser sees: the start page, and how it signs in. */
-export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
+/** What a browser sees: the page, and how it signs in. Answers what to say where there is nothing. */
+export function addPages(
+  app: Hono<AppEnv>,
+  deps: AppDependencies,
+): (c: Context) => Response | Promise<Response> {
   const { web } = deps
   const page = pageWith(web?.styleSheet ?? null)
 
-  function goOn(c: Context) {
+  function goOn(c: Context, next = '/') {
     // Not a redirect: after one, browsers hold a SameSite=Strict cookie back if another site had the link.
-    c.header('Refresh', '0; url=/')
-    return c.html(page('Signed in', html`<p><a href="/">Go on</a></p>`))
+    c.header('Refresh', `0; url=${next}`)
+    return c.html(page('Signed in', html`<p><a href="${next}">Go on</a></p>`))
   }
 
-  function askForToken(c: Context, title: string, status: 200 | 401 = 200) {
-    const form = html`<p>Each link signs in one browser, once. The token of this server is in .waymark/token.</p>
+  function askForToken(c: Context, title: string, options: { status?: 200 | 401; next?: string } = {}) {
+    const { status = 200, next = '/' } = options
+    const form = html`<p>Each link signs in one browser, once; <code>waymark serve</code> prints a new one when it starts. The token of
+        this server is in the project's folder, in <code>.waymark/token</code>.</p>
       <form method="post" action="/login">
+        <input type="hidden" name="next" value="${next}" />
         <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
         <button>Sign in</button>
       </form>`
@@ -42,21 +48,31 @@ export function addPages(app: Hono<AppEnv>, deps: AppDependencies): void {
   app.get('/login', async (c) => {
     const code = c.req.query('code')
     // Link previews and scanners ask with HEAD; that must not use the link up.
-    if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in')
+    const next = pathIn(c.req.query('next'))
+    if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in', { next })
     // Deleting is the test: of two requests with one code, one gets the session.
     const parent = deps.loginCodes.delete(code) ? await findCaller(deps, deps.localToken) : null
-    if (!parent) return askForToken(c, 'This link is used up', 401)
+    if (!parent && (await isSignedIn(c, deps))) return goOn(c)
+    if (!parent) return askForToken(c, 'This link is used up', { status: 401 })
     await openBrowserSession(c, deps, parent)
     return goOn(c)
   })
   app.post('/login', async (c) => {
     const form = new URLSearchParams(Buffer.from(await readAtMost(c.req.raw, MAX_FORM_BYTES)).toString())
+    const next = pathIn(form.get('next') ?? undefined)
     const caller = await findCaller(deps, form.get('token')?.trim() ?? '')
     // A session opens no other: it would never end.
-    if (!caller || caller.parentId !== null) return askForToken(c, 'That token is not known', 401)
+    if (!caller || caller.parentId !== null)
+      return askForToken(c, 'That token is not known', { status: 401, next })
     await openBrowserSession(c, deps, caller)
-    return goOn(c)
+    return goOn(c, next)
   })
+  return (c) => c.html(page('Nothing is here', html`<p><a href="/">To the conversations</a></p>`), 404)
+}
+
+/** A place in the page, and nowhere else. */
+function pathIn(wanted: string | undefined): string {
+  return wanted !== undefined && /^\/c\/[\w-]+(\/[a-z]+)?(\?[\w=&-]*)?$/.test(wanted) ? wanted : '/'
 }
 
 function pageWith(styleSheet: string | null) {

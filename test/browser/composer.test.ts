@@ -9,6 +9,8 @@ describe('writing a message in a browser', () => {
   it('has as many lines as one wants; Enter sends, Shift+Enter does not', async () => {
     const { id, page } = await start('Lines')
     const field = page.getByRole('textbox', { name: 'Message' })
+    // Whoever opens a conversation can write at once; behind Escape a key leads back there.
+    await page.keyboard.press('Escape')
     await page.keyboard.press('c')
     await page.keyboard.type('one')
     await page.keyboard.press('Shift+Enter')
@@ -29,7 +31,6 @@ describe('writing a message in a browser', () => {
     writeFileSync(join(project, 'src', 'basket.ts'), 'export const basket = []\n')
     writeFileSync(join(project, 'notes.md'), 'notes\n')
     const { id, page } = await start('Mention')
-    await page.keyboard.press('c')
     await page.keyboard.type('look at @bask')
     const choices = page.getByRole('listbox', { name: 'Files' })
     await expect.poll(() => choices.getByRole('option').allInnerTexts()).toEqual(['src/basket.ts'])

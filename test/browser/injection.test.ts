@@ -76,7 +76,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     }
     expect(policy).not.toContain('unsafe')
     const page = await open()
-    await page.getByRole('heading', { name: 'What was said' }).waitFor()
+    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     // Even a script that found its way in would not run.
     const refused = await page.evaluate(() => {
       const element = document.createElement('div')

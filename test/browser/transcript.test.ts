@@ -6,7 +6,7 @@ describe('the transcript in a browser', () => {
 
   it('a new conversation is begun, titled by its first message, and answered', async () => {
     const page = await open()
-    await page.getByRole('heading', { name: 'What was said' }).waitFor()
+    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     await page.getByText('Demo model: a script, not an AI').waitFor()
     await page.keyboard.press('n')
     await page.getByRole('heading', { name: 'Say something' }).waitFor()

@@ -38,7 +38,7 @@ describe('looking back in a browser', () => {
     // Before the second message: one message, and the first poem.
     await scrubber(page).fill(String(at('message.user', 1) - 1))
     await expect.poll(() => then(page).innerText()).not.toContain('violets')
-    expect(await then(page).innerText()).toContain('Hello Ada.')
+    await expect.poll(() => then(page).innerText()).toContain('Hello Ada.')
     await filesThen(page).getByText('2 not as now').waitFor()
     await filesThen(page)
       .getByRole('button', { name: /second\.txt.*not there yet/ })

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
 
 describe('files and lines, taken back in a browser', () => {
-  const { server, start, open, forgive } = withBrowser()
+  const { server, start, open } = withBrowser()
   const fileOf = (name: string) => join(server().config.project, name)
   const read = (name: string) => (existsSync(fileOf(name)) ? readFileSync(fileOf(name), 'utf8') : null)
   const dialog = (page: Page) => page.getByRole('dialog')
@@ -112,12 +112,11 @@ describe('files and lines, taken back in a browser', () => {
     expect(await page.getByRole('button', { name: 'Reset …' }).isDisabled()).toBe(true)
     await view(page, 'Transcript')
     await page.getByRole('button', { name: 'Restore files to here' }).click()
-    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
-    await dialog(page).getByText('The agent is at work on these files.').waitFor()
+    await dialog(page).getByText('The agent is at work: files can be').waitFor()
+    expect(await dialog(page).getByRole('button', { name: 'Restore files' }).isDisabled()).toBe(true)
     await dialog(page).getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Stop', exact: true }).click()
     await page.getByText('Stopped.').waitFor()
-    forgive(/409/)
   })
 
   it('a fork before a message has what came before it; one with another wording is answered at once', async () => {
@@ -143,7 +142,7 @@ describe('files and lines, taken back in a browser', () => {
 
     await page.goto(`${server().url}/c/${id}`)
     await page.getByText('Hello Bob.').waitFor()
-    await page.getByRole('button', { name: 'Fork behind this' }).last().click()
+    await page.getByRole('button', { name: 'Fork after this' }).last().click()
     await dialog(page)
       .getByRole('radio', { name: /^A copy/ })
       .check()
@@ -173,23 +172,20 @@ describe('files and lines, taken back in a browser', () => {
     await dialog(page).getByText('What is running now is stopped first.').waitFor()
     await dialog(page).getByText('1 waiting message will be taken out of the queue.').waitFor()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
-    await notice(page, '2 messages deleted.').waitFor()
+    await notice(page, '2 messages deleted;').waitFor()
     await notice(page, 'Taken out of the queue: waiting').waitFor()
     await expect.poll(() => page.locator('.row.message').count()).toBe(1)
     await expect.poll(() => other.locator('.row.message').count()).toBe(1)
     expect(read('stays.txt')).toBe('still here\n')
 
-    await notice(page, '2 messages deleted.').getByRole('button', { name: 'Undo' }).click()
+    await notice(page, '2 messages deleted;').getByRole('button', { name: 'Undo' }).click()
     await expect.poll(() => page.locator('.row.message').count()).toBe(3)
     await expect.poll(() => other.locator('.row.message').count()).toBe(3)
 
     // The files follow if one wants.
     await written.getByRole('button', { name: 'Delete from here' }).click()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
-    await notice(page, 'The files are as the agent left them.')
-      .last()
-      .getByRole('button', { name: 'Restore' })
-      .click()
+    await notice(page, '2 messages deleted;').getByRole('button', { name: 'Restore the files, too' }).click()
     await expect.poll(() => read('stays.txt')).toBeNull()
     await other.getByRole('button', { name: 'Bring it back' }).click()
     await expect.poll(() => page.locator('.row.message').count()).toBe(3)

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { copyOf } from '../../src/protocol/ids.ts'
+import { Button } from '../controls/button.tsx'
 import { dateOf } from '../format.ts'
 import { go, Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
@@ -32,13 +33,18 @@ export function BranchesView({ conversationId, other }: BranchesProps) {
       <h2>{text.branches.title}</h2>
       <p className="quiet">{drawn.length === 1 ? text.branches.alone : text.branches.means}</p>
       <div className="family">
-        <Graph drawn={drawn} current={conversationId} />
+        {drawn.length > 1 && <Graph drawn={drawn} current={conversationId} />}
         <ul style={{ gridAutoRows: `${ROW}px` }}>
           {drawn.map(({ member }) => (
             <MemberRow key={member.conversation_id} member={member} current={conversationId} other={other} />
           ))}
         </ul>
       </div>
+      {other !== null && (
+        <Button look="quiet" icon="close" onClick={() => go({ conversationId, view: 'branches' })}>
+          {text.branches.noComparison}
+        </Button>
+      )}
       {other !== null && <ComparisonView from={conversationId} to={other} members={family.data.items} />}
     </div>
   )

@@ -55,7 +55,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           <Button
             look="main"
             icon="check"
-            disabled={isRunning || !mayChange}
+            disabled={isRunning || !mayChange || changed_files.length === 0}
             onClick={() => setAsked({ type: 'approve' })}
           >
             {text.approve.open}
@@ -63,7 +63,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           <Button
             look="danger"
             icon="restore"
-            disabled={isRunning || !mayChange}
+            disabled={isRunning || !mayChange || changed_files.length === 0}
             onClick={() => setAsked({ type: 'reset' })}
           >
             {text.reset.open}
@@ -96,7 +96,12 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
       )}
       {asked?.type === 'reset' && <ResetDialog conversationId={conversationId} onClose={close} />}
       {asked?.type === 'restore' && (
-        <RestoreDialog conversationId={conversationId} checkpointId={asked.checkpointId} onClose={close} />
+        <RestoreDialog
+          conversationId={conversationId}
+          checkpointId={asked.checkpointId}
+          isRunning={isRunning}
+          onClose={close}
+        />
       )}
     </div>
   )

@@ -3,15 +3,17 @@ import type { QueueView } from '../../src/protocol/api/runs.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
-import { bytesOf, shortened } from '../format.ts'
+import { bytesOf, shortened, titleFrom } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
-import { readAttachments } from './attachments.ts'
-import { changeDraft, type Draft, dropDraft, returnDraft, takeDraft, useDraft } from './drafts.ts'
+import { type Attached, readAttachments } from './attachments.ts'
+import { changeDraft, type Draft, useDraft } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
+import { focusComposer } from './focus.ts'
 import { mentionAt, withMention } from './mention.ts'
+import { sendDraft } from './outbox.ts'
 
 /** Where a message is written. What was not sent is kept, through reloads too. */
 export function Composer({
@@ -28,7 +30,6 @@ export function Composer({
   const { attached } = draft
   const mayWrite = useMay('conversations:write')
   const [caret, setCaret] = useState(0)
-  const [isSending, setSending] = useState(false)
   const [isOver, setOver] = useState(false)
   const field = useRef<HTMLTextAreaElement>(null)
   const picker = useRef<HTMLInputElement>(null)
@@ -36,6 +37,11 @@ export function Composer({
   const mention = mentionAt(draft.content, caret)
   const choices = useFileChoices(conversationId, mention?.typed ?? null)
 
+  // Whoever opens a conversation wants to write; where there is no keyboard one would come up.
+  useEffect(() => {
+    if (matchMedia('(hover: hover)').matches && document.activeElement === document.body)
+      field.current?.focus()
+  }, [])
   useShortcuts({
     c: () => field.current?.focus(),
     s: () => void stop(),
@@ -45,25 +51,14 @@ export function Composer({
     changeDraft(conversationId, () => part)
 
   async function send(): Promise<void> {
-    if (draft.content.trim() === '' || isSending) return
-    setSending(true)
-    const taken = takeDraft(conversationId)
-    await attempt(async () => {
-      try {
-        await post(taken)
-      } catch (error) {
-        returnDraft(conversationId, taken)
-        throw error
-      }
-      dropDraft(conversationId, taken)
-      void queries.invalidateQueries({ queryKey: keys.conversations })
-    })
-    setSending(false)
+    if (draft.content.trim() === '') return
     field.current?.focus()
+    await attempt(() => sendDraft(conversationId, post))
+    void queries.invalidateQueries({ queryKey: keys.conversations })
   }
 
   async function post({ content, files, attached: texts, key }: Draft): Promise<void> {
-    if (isUntitled) await server.changeConversation(conversationId, { title: shortened(content, 60) })
+    if (isUntitled) await server.changeConversation(conversationId, { title: titleFrom(content) })
     // The same draft sent twice, behind a lost answer, is accepted once.
     await server.sendMessage(
       conversationId,
@@ -84,7 +79,11 @@ export function Composer({
 
   async function attach(files: Iterable<File>): Promise<void> {
     const { read, refused } = await readAttachments([...files])
-    changeDraft(conversationId, (before) => ({ attached: [...before.attached, ...read] }))
+    changeDraft(conversationId, ({ attached: before }) => {
+      const isNew = (one: Attached) =>
+        !before.some((other) => other.name === one.name && other.content === one.content)
+      return { attached: [...before, ...read.filter(isNew)] }
+    })
     for (const message of refused) show({ message, isProblem: true })
   }
 
@@ -106,7 +105,7 @@ export function Composer({
       event.preventDefault()
       void send()
     }
-    if (event.key === 'Escape') field.current?.blur()
+    if (event.key === 'Escape' && !mention) field.current?.blur()
   }
 
   function paste(event: ClipboardEvent<HTMLTextAreaElement>): void {
@@ -152,7 +151,12 @@ export function Composer({
               <IconButton
                 icon="close"
                 name={text.composer.without(path)}
-                onClick={() => change({ files: draft.files.filter((one) => one !== path) })}
+                onClick={() =>
+                  change({
+                    files: draft.files.filter((one) => one !== path),
+                    content: draft.content.replaceAll(`@${path}`, path),
+                  })
+                }
               />
             </li>
           ))}
@@ -182,7 +186,9 @@ export function Composer({
           aria-controls={mention && choices.paths.length > 0 ? listId : undefined}
           aria-activedescendant={mention ? choices.activeId(listId) : undefined}
           onChange={(event) => {
-            change({ content: event.target.value })
+            const content = event.target.value
+            // A file that is not named any more does not go along.
+            change({ content, files: draft.files.filter((path) => content.includes(`@${path}`)) })
             setCaret(event.target.selectionStart)
           }}
           onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
@@ -206,7 +212,7 @@ export function Composer({
             {text.composer.stop}
           </Button>
         )}
-        <Button type="submit" look="main" icon="send" disabled={isSending || draft.content.trim() === ''}>
+        <Button type="submit" look="main" icon="send" disabled={draft.content.trim() === ''}>
           {queue?.active ? text.composer.queue : text.composer.send}
         </Button>
       </div>
@@ -227,7 +233,10 @@ function Waiting({ queue, conversationId }: { queue: QueueView | null; conversat
           <IconButton
             icon="close"
             name={text.composer.remove(shortened(content, 30))}
-            onClick={() => void attempt(() => server.removeQueued(conversationId, run_id))}
+            onClick={() => {
+              focusComposer()
+              void attempt(() => server.removeQueued(conversationId, run_id))
+            }}
           />
         </li>
       ))}

@@ -62,15 +62,17 @@ export function dropDraft(conversationId: string, sent: Draft): void {
   else forget(conversationId, sent.key)
 }
 
-/** It was not: it comes back, before what was written meanwhile. */
-export function returnDraft(conversationId: string, sent: Draft): void {
+/** They were not: they come back, in their order and before what was written meanwhile. */
+export function returnDrafts(conversationId: string, sent: readonly Draft[]): void {
   const now = draftOf(conversationId)
-  if (now.content === '' && now.files.length === 0 && now.attached.length === 0)
-    return put(conversationId, sent)
+  const isNew = now.content !== '' || now.files.length > 0 || now.attached.length > 0
+  const all = isNew ? [...sent, now] : sent
+  const [only] = all
+  if (only && all.length === 1) return put(conversationId, only)
   put(conversationId, {
-    content: `${sent.content}\n${now.content}`,
-    files: [...new Set([...sent.files, ...now.files])],
-    attached: [...sent.attached, ...now.attached],
+    content: all.map((draft) => draft.content).join('\n\n'),
+    files: [...new Set(all.flatMap((draft) => draft.files))],
+    attached: all.flatMap((draft) => draft.attached),
     key: newId('msg'),
     isKept: true,
   })

@@ -8,6 +8,8 @@ const SHOWN = 8
 
 export interface Choices {
   paths: readonly string[]
+  /** There is none like this. */
+  isNone: boolean
   active: number
   setActive(index: number): void
   activeId(listId: string): string | undefined
@@ -49,6 +51,8 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
 
   return {
     paths,
+    isNone:
+      typed !== null && typed !== '' && found.isSuccess && !found.isPlaceholderData && items.length === 0,
     active,
     setActive,
     activeId: (listId) => (paths.length > 0 ? `${listId}-${active}` : undefined),
@@ -65,7 +69,8 @@ export function FileChoices({
   choices: Choices
   onChoose(path: string): void
 }) {
-  const { paths, active, setActive } = choices
+  const { paths, isNone, active, setActive } = choices
+  if (isNone) return <p className="file-choices quiet">{text.composer.noFile}</p>
   if (paths.length === 0) return null
   return (
     <ul id={id} className="file-choices" role="listbox" aria-label={text.composer.files}>

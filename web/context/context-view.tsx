@@ -1,9 +1,10 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
+import type { Transcript } from '../../src/replay/transcript.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
-import { dateOf, numberOf } from '../format.ts'
+import { dateOf, numberOf, shortened } from '../format.ts'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -15,10 +16,12 @@ interface ContextProps {
   conversationId: string
   at: number | null
   responseId: string | null
+  /** What was said, as far as it has been read. */
+  transcript: Transcript | null
 }
 
 /** What the model was sent for each answer: by origin and tokens, as a picture and in full. */
-export function ContextView({ conversationId, at, responseId }: ContextProps) {
+export function ContextView({ conversationId, at, responseId, transcript }: ContextProps) {
   const list = useInfiniteQuery({
     queryKey: [...keys.responses(conversationId), 'list'],
     queryFn: ({ pageParam }) =>
@@ -50,7 +53,7 @@ export function ContextView({ conversationId, at, responseId }: ContextProps) {
                 aria-current={response.response_id === chosen.data?.response_id ? 'true' : undefined}
               >
                 <span>
-                  {text.context.request(response.event_number)}
+                  {questionOf(transcript, response.message_id) ?? text.context.request(response.event_number)}
                   <span className={`response-status ${response.status}`}>
                     {text.context.status[response.status]}
                   </span>
@@ -76,6 +79,11 @@ export function ContextView({ conversationId, at, responseId }: ContextProps) {
       </div>
     </div>
   )
+}
+
+function questionOf(transcript: Transcript | null, messageId: string): string | null {
+  const asked = transcript?.entries.find((entry) => entry.type === 'message' && entry.messageId === messageId)
+  return asked?.type === 'message' ? shortened(asked.content, 60) : null
 }
 
 function Response({ response }: { response: ResponseDetails }) {

@@ -1,4 +1,5 @@
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { focusComposer } from '../composer/focus.ts'
 import { explain } from '../server.ts'
 import { text } from '../text.ts'
 import { Button } from './button.tsx'
@@ -22,8 +23,13 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
   useEffect(() => {
     const element = dialog.current
     element?.showModal()
-    // Closing it gives the focus back to where it was.
-    return () => element?.close()
+    // Closing it gives the focus back to where it was, if that is still there.
+    return () => {
+      element?.close()
+      requestAnimationFrame(() => {
+        if (document.activeElement === document.body) focusComposer()
+      })
+    }
   }, [])
 
   /** By the browser, which gives the focus back to where it was. */

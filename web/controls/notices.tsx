@@ -1,4 +1,6 @@
 import { createContext, type ReactNode, use, useCallback, useMemo, useState } from 'react'
+import { focusComposer } from '../composer/focus.ts'
+import { usePlace } from '../location.tsx'
 import { explain } from '../server.ts'
 import { text } from '../text.ts'
 import { Button, IconButton } from './button.tsx'
@@ -7,8 +9,12 @@ export interface Notice {
   message: string
   /** More than a line has room for, such as what was skipped. */
   details?: readonly string[]
-  undo?: { label: string; run(): Promise<unknown> }
+  actions?: readonly { label: string; run(): Promise<unknown> }[]
   isProblem?: boolean
+  /** Shown only where that conversation is; without one, everywhere. */
+  conversationId?: string
+  /** What it is about: a later one about the same takes its place. */
+  about?: string
 }
 
 interface Shown {
@@ -35,9 +41,13 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
     let last = 0
     function show(notice: Notice): void {
       const no = ++last
-      setShown((list) => [...roomFor(list), { ...notice, no }])
+      const about = notice.about ?? notice.message
+      setShown((list) => [
+        ...roomFor(list.filter((one) => (one.about ?? one.message) !== about)),
+        { ...notice, no },
+      ])
       // Whatever can be undone, or has to be read, stays until it is closed.
-      if (!notice.undo && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
+      if (!notice.actions && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
     }
     async function attempt(work: () => Promise<unknown>): Promise<void> {
       try {
@@ -62,7 +72,7 @@ const MOST = 4
 /** What can be undone is not pushed out by what can't. */
 function roomFor(list: Shown['shown']): Shown['shown'] {
   if (list.length < MOST) return list
-  const dropped = list.find((notice) => !notice.undo) ?? list[0]
+  const dropped = list.find((notice) => !notice.actions) ?? list[0]
   return list.filter((notice) => notice !== dropped)
 }
 
@@ -70,9 +80,11 @@ function roomFor(list: Shown['shown']): Shown['shown'] {
 export function NoticeList() {
   const { shown, close } = use(ListContext)
   const { attempt } = useNotices()
+  const { conversationId } = usePlace()
+  const here = shown.filter((notice) => (notice.conversationId ?? conversationId) === conversationId)
   return (
     <div className="notices" role="status">
-      {shown.map(({ no, message, details = [], undo, isProblem }) => (
+      {here.map(({ no, message, details = [], actions = [], isProblem }) => (
         <div key={no} className={isProblem ? 'notice problem' : 'notice'}>
           <div>
             <p>{message}</p>
@@ -84,17 +96,19 @@ export function NoticeList() {
               </ul>
             )}
           </div>
-          {undo && (
+          {actions.map(({ label, run }) => (
             <Button
+              key={label}
               icon="restore"
               onClick={() => {
                 close(no)
-                void attempt(undo.run)
+                focusComposer()
+                void attempt(run)
               }}
             >
-              {undo.label}
+              {label}
             </Button>
-          )}
+          ))}
           <IconButton icon="close" name={text.close} onClick={() => close(no)} />
         </div>
       ))}

@@ -126,8 +126,13 @@ export function startConversation(): Promise<void> {
   return starting
 }
 
+/** One that nothing has been said in yet is as good as new. */
 async function start(): Promise<void> {
-  const { id } = await server.createConversation()
+  const { items } = await server.listConversations({ limit: 20 })
+  const empty = items.find(
+    ({ title, head_event_number, queued }) => title === null && head_event_number <= 2 && queued === 0,
+  )
+  const { id } = empty ?? (await server.createConversation())
   go({ conversationId: id })
   refresh(id)
   // A second press comes within this time, if it is one.
@@ -138,10 +143,14 @@ function titleOf({ title }: Conversation): string {
   return title ?? text.conversations.untitled
 }
 
-function Activity({ conversation: { is_running, queued } }: { conversation: Conversation }) {
+function Activity({ conversation: { is_running, is_asking, queued } }: { conversation: Conversation }) {
   return (
     <>
-      {is_running && <span className="running">{text.conversations.running}</span>}
+      {is_asking ? (
+        <span className="asking">{text.conversations.asking}</span>
+      ) : (
+        is_running && <span className="running">{text.conversations.running}</span>
+      )}
       {queued > 0 && <span className="queued">{text.conversations.queued(queued)}</span>}
     </>
   )

@@ -17,6 +17,10 @@ export function hasRunCommands(transcript: Transcript): boolean {
   const run = transcript.entries.findLast((entry) => entry.type === 'run')
   if (run?.type !== 'run' || run.endedAt !== null) return false
   return run.items.some(
-    (item) => item.type === 'tool' && !known.has(item.name ?? '') && item.phase !== 'arguments',
+    (item) =>
+      item.type === 'tool' &&
+      !known.has(item.name ?? '') &&
+      item.phase !== 'arguments' &&
+      (item.approval === null || item.approval.status === 'approved'),
   )
 }

@@ -30,20 +30,18 @@ export function DeleteDialog({
       conversationId,
       message.messageId,
     )
+    const undo = { label: text.undo, run: () => bringBack(conversationId, message.messageId, notices) }
+    const restore = {
+      label: text.deletion.restoreFiles,
+      run: () => undoRestore(conversationId, checkpoint_id ?? '', notices),
+    }
     notices.show({
       message: text.deletion.done(messages, dateOf(undo_until)),
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
-      undo: { label: text.undo, run: () => bringBack(conversationId, message.messageId, notices) },
+      conversationId,
+      about: `deletion ${conversationId}`,
+      actions: checkpoint_id === null ? [undo] : [undo, restore],
     })
-    if (checkpoint_id !== null) {
-      notices.show({
-        message: text.deletion.filesStay,
-        undo: {
-          label: text.deletion.restoreFiles,
-          run: () => undoRestore(conversationId, checkpoint_id, notices),
-        },
-      })
-    }
     refresh(conversationId)
   }
 

@@ -1,7 +1,9 @@
 import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
+import { changeDraft } from '../composer/drafts.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
+import { titleFrom } from '../format.ts'
 import { go } from '../location.tsx'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -12,6 +14,8 @@ const ways = ['keep', 'restore', 'copy'] as const
 export interface ForkPlace {
   /** Just before this message, or behind this event. */
   messageId?: string
+  /** What that message says: it is in the fork's field, to be said in other words. */
+  content?: string
   eventNumber?: number
   /** What was said: another wording of it is sent in the fork at once. */
   said?: { content: string; activeFiles: readonly string[]; hasAttachments: boolean }
@@ -20,17 +24,20 @@ export interface ForkPlace {
 export function ForkDialog({
   conversationId,
   place,
+  title: parentTitle,
   onClose,
 }: {
   conversationId: string
   place: ForkPlace
+  /** Of what is forked. */
+  title: string
   onClose(): void
 }) {
   const notices = useNotices()
   const { said } = place
   // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
   const [wish, setWish] = useState(() => ({
-    title: '',
+    title: said ? '' : text.fork.of(parentTitle).slice(0, 500),
     content: said?.content ?? '',
     files: 'keep' as (typeof ways)[number],
     key: newId('msg'),
@@ -44,7 +51,7 @@ export function ForkDialog({
       {
         ...(place.messageId === undefined ? {} : { message_id: place.messageId }),
         ...(place.eventNumber === undefined ? {} : { event_number: place.eventNumber }),
-        ...(title.trim() === '' ? {} : { title: title.trim() }),
+        title: title.trim() || titleFrom(content || parentTitle),
         files,
       },
       { idempotencyKey: key },
@@ -54,6 +61,8 @@ export function ForkDialog({
       await server.sendMessage(made.id, { content, ...along }, { idempotencyKey: `${key} message` })
     }
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
+    const { content: words } = place
+    if (words !== undefined) changeDraft(made.id, () => ({ content: words }))
     go({ conversationId: made.id })
     refresh(made.id)
   }

@@ -59,13 +59,13 @@ function block(token: Token, isLast: boolean): ReactNode {
     case 'hr':
       return <hr />
     case 'blockquote':
-      return <blockquote>{blocksOf((token as Tokens.Blockquote).tokens, isLast)}</blockquote>
+      return <blockquote dir="auto">{blocksOf((token as Tokens.Blockquote).tokens, isLast)}</blockquote>
     case 'list':
       return list(token as Tokens.List, isLast)
     case 'table':
       return table(token as Tokens.Table)
     case 'paragraph':
-      return <p>{inlineOf(token.tokens)}</p>
+      return <p dir="auto">{inlineOf(token.tokens)}</p>
     case 'html':
       return <p className="raw">{token.raw}</p>
     default:
@@ -83,7 +83,11 @@ function blocksOf(tokens: readonly Token[], isLast: boolean): ReactNode {
 /** The page has its own headings; those of an answer lie below them. */
 function heading({ depth, tokens }: Tokens.Heading): ReactNode {
   const Name = `h${Math.min(depth + 2, 6)}` as 'h3'
-  return <Name className={`depth-${depth}`}>{inlineOf(tokens)}</Name>
+  return (
+    <Name className={`depth-${depth}`} dir="auto">
+      {inlineOf(tokens)}
+    </Name>
+  )
 }
 
 function list({ ordered, start, items }: Tokens.List, isLast: boolean): ReactNode {
@@ -92,7 +96,7 @@ function list({ ordered, start, items }: Tokens.List, isLast: boolean): ReactNod
   return (
     <Name {...first}>
       {items.map((item, index) => (
-        <li key={index} className={item.task ? 'task' : undefined}>
+        <li key={index} dir="auto" className={item.task ? 'task' : undefined}>
           {item.task && (
             <input type="checkbox" checked={item.checked ?? false} disabled aria-label={item.text} />
           )}

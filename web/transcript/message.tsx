@@ -5,6 +5,8 @@ import { Icon } from '../controls/icon.tsx'
 import { bytesOf, dateOf, timeOf } from '../format.ts'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
+import { CopyButton } from './code-block.tsx'
+import { useKept } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
 
 export type MessageAction = 'restore' | 'fork' | 'edit' | 'delete'
@@ -28,7 +30,7 @@ export const MessageRow = memo(function MessageRow({ message, onAct }: MessagePr
           {timeOf(timestamp)}
         </time>
       </div>
-      <div className="said">{content}</div>
+      <Said content={content} id={message.messageId} />
       {(activeFiles.length > 0 || attachments.length > 0) && (
         <ul className="chips" aria-label={text.transcript.sentAlong}>
           {activeFiles.map((path) => (
@@ -64,8 +66,33 @@ export const MessageRow = memo(function MessageRow({ message, onAct }: MessagePr
           <Button look="quiet" icon="trash" disabled={!mayWrite} onClick={() => onAct('delete', message)}>
             {text.transcript.delete}
           </Button>
+          <CopyButton content={content} />
         </div>
       )}
     </>
   )
 })
+
+const LONG_LINES = 24
+const LONG_CHARACTERS = 2500
+
+/** A long one is folded: one has written it oneself. */
+function Said({ content, id }: { content: string; id: string }) {
+  const [isWhole, keep] = useKept(`said ${id}`, false)
+  const lines = content.split('\n')
+  const isLong = lines.length > LONG_LINES || content.length > LONG_CHARACTERS
+  const shown =
+    isWhole || !isLong ? content : `${lines.slice(0, LONG_LINES).join('\n').slice(0, LONG_CHARACTERS)} …`
+  return (
+    <>
+      <div className="said" dir="auto">
+        {shown}
+      </div>
+      {isLong && !isWhole && (
+        <Button look="quiet" onClick={() => keep(true)}>
+          {text.transcript.showAll}
+        </Button>
+      )}
+    </>
+  )
+}

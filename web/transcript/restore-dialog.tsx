@@ -12,10 +12,12 @@ import { sayRestored } from './undo.ts'
 export function RestoreDialog({
   conversationId,
   checkpointId,
+  isRunning,
   onClose,
 }: {
   conversationId: string
   checkpointId: string
+  isRunning: boolean
   onClose(): void
 }) {
   const notices = useNotices()
@@ -37,12 +39,27 @@ export function RestoreDialog({
     <Dialog
       title={text.restore.title}
       onClose={onClose}
-      action={{ label: text.restore.action, run: restore, isReady: preview.isSuccess }}
+      action={{
+        label: text.restore.action,
+        run: restore,
+        isReady: !isRunning && preview.isSuccess && hasSomethingToDo(preview.data),
+      }}
     >
       <p>{text.restore.means}</p>
+      {isRunning && <p className="failure">{text.changes.busy}</p>}
       {preview.isPending && <p>{text.looking}</p>}
       {preview.isError && <p className="failure">{explain(preview.error)}</p>}
       {preview.data && <FilesReport report={preview.data} />}
     </Dialog>
   )
+}
+
+function hasSomethingToDo({
+  restored,
+  deleted,
+}: {
+  restored: readonly string[]
+  deleted: readonly string[]
+}): boolean {
+  return restored.length + deleted.length > 0
 }

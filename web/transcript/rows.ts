@@ -4,7 +4,7 @@ import type { Entry, Item, Mark, MessageEntry, RunEntry, Transcript } from '../.
 export type Row =
   | { type: 'message'; key: string; message: MessageEntry }
   | { type: 'run'; key: string; run: RunEntry }
-  | { type: 'item'; key: string; run: RunEntry; item: Item }
+  | { type: 'item'; key: string; run: RunEntry; item: Item; isLast: boolean }
   | { type: 'run-end'; key: string; run: RunEntry }
   | { type: 'mark'; key: string; at: number; mark: Mark }
 
@@ -38,7 +38,15 @@ function rowsOfRun(run: RunEntry): Row[] {
   const items = run.items.filter((item) => (item.type === 'mark' ? isShown(item.mark) : !isEmpty(item)))
   return [
     { type: 'run', key: `run ${run.at}`, run },
-    ...items.map((item): Row => ({ type: 'item', key: `${run.runId} ${item.key}`, run, item })),
+    ...items.map(
+      (item, index): Row => ({
+        type: 'item',
+        key: `${run.runId} ${item.key}`,
+        run,
+        item,
+        isLast: index === items.length - 1,
+      }),
+    ),
     { type: 'run-end', key: `end ${run.at}`, run },
   ]
 }

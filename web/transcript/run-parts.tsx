@@ -7,6 +7,7 @@ import { dateOf, durationOf, numberOf, timeOf } from '../format.ts'
 import { Link } from '../location.tsx'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
+import { CopyButton } from './code-block.tsx'
 import { MarkRow } from './mark.tsx'
 import { Markdown, SafeLink } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
@@ -29,12 +30,14 @@ interface ItemProps {
   runId: string
   conversationId: string
   isOver: boolean
+  /** Nothing of the run comes behind it, so far. */
+  isLast: boolean
 }
 
-export const RunItem = memo(function RunItem({ item, runId, conversationId, isOver }: ItemProps) {
+export const RunItem = memo(function RunItem({ item, runId, conversationId, isOver, isLast }: ItemProps) {
   switch (item.type) {
     case 'text':
-      return <Answer item={item} isOver={isOver} />
+      return <Answer item={item} isOver={isOver} isLast={isLast} />
     case 'reasoning':
       return <Reasoning item={item} runId={runId} />
     case 'tool':
@@ -50,8 +53,8 @@ function eventOf(key: string): number {
   return Number(key.replace('event ', ''))
 }
 
-function Answer({ item, isOver }: { item: TextItem; isOver: boolean }) {
-  return item.parts.map((part) => (
+function Answer({ item, isOver, isLast }: { item: TextItem; isOver: boolean; isLast: boolean }) {
+  const parts = item.parts.map((part) => (
     <div key={part.contentIndex} className="answer">
       <Markdown source={part.text} isOpen={item.status === 'in_progress' && !isOver} />
       {part.refusal !== null && (
@@ -70,6 +73,12 @@ function Answer({ item, isOver }: { item: TextItem; isOver: boolean }) {
       )}
     </div>
   ))
+  return (
+    <>
+      {parts}
+      {item.status === 'incomplete' && !isLast && <p className="quiet">{text.transcript.brokenOff}</p>}
+    </>
+  )
 }
 
 function Citation({ citation }: { citation: Record<string, unknown> }) {
@@ -132,6 +141,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
         )}
         {!isReadOnly && (
           <span className="row-actions">
+            {run.final?.response_text && <CopyButton content={run.final.response_text} />}
             <Link className="button quiet" to={{ conversationId, view: 'context', at: run.upTo }}>
               <Icon name="eye" />
               {text.transcript.whatItSaw}

@@ -1,5 +1,6 @@
 import { memo, useEffect, useRef, useState } from 'react'
 import type { FileEdit, ToolItem } from '../../src/replay/transcript.ts'
+import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -20,13 +21,13 @@ interface ToolProps {
   isOver: boolean
 }
 
-type State = 'writing' | 'asking' | 'running' | 'done' | 'failed' | 'denied' | 'broken-off'
+type State = 'writing' | 'asking' | 'running' | 'done' | 'failed' | 'denied' | 'not-run' | 'broken-off'
 
 export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, isOver }: ToolProps) {
   const state = stateOf(tool, isOver)
   const isReadOnly = useReadOnly()
   const isOpenByItself =
-    state === 'asking' || state === 'running' || state === 'failed' || tool.edits.length > 0
+    state === 'asking' || state === 'running' || state === 'failed' || isShort(tool.edits)
   const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
   const heading = (
     <>
@@ -41,7 +42,7 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   )
   return (
     <Foldable isOpen={isOpen} onToggle={toggle} heading={heading} className={`tool ${state}`}>
-      <Arguments tool={tool} />
+      <Arguments tool={tool} isOpen={tool.edits.length === 0 && state !== 'failed'} />
       {state === 'asking' && !isReadOnly && (
         <Approval tool={tool} conversationId={conversationId} runId={runId} />
       )}
@@ -59,9 +60,18 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   )
 })
 
+/** A diff that fills more than a screen is opened by who wants to read it. */
+const SHORT_LINES = 60
+
+function isShort(edits: readonly FileEdit[]): boolean {
+  const lines = edits.reduce((sum, { additions, deletions }) => sum + additions + deletions, 0)
+  return edits.length > 0 && lines <= SHORT_LINES
+}
+
 function stateOf(tool: ToolItem, isOver: boolean): State {
   if (tool.approval?.status === 'denied') return 'denied'
-  if (tool.phase === 'failed') return 'failed'
+  // Whoever was asked never answered.
+  if (tool.phase === 'failed') return tool.approval?.status === 'requested' ? 'not-run' : 'failed'
   if (tool.phase === 'output' || tool.endedAt !== null) return 'done'
   if (isOver || tool.status === 'incomplete') return 'broken-off'
   if (tool.approval?.status === 'requested') return 'asking'
@@ -79,7 +89,7 @@ function summaryOf(tool: ToolItem): string {
   return shortened(tool.argumentsText, 120)
 }
 
-function Arguments({ tool }: { tool: ToolItem }) {
+function Arguments({ tool, isOpen }: { tool: ToolItem; isOpen: boolean }) {
   const { argumentsText, argumentsJson, code } = tool
   const isPretty = typeof argumentsJson === 'object' && argumentsJson !== null
   const shown = isPretty ? JSON.stringify(argumentsJson, null, 2) : argumentsText
@@ -87,7 +97,7 @@ function Arguments({ tool }: { tool: ToolItem }) {
     <>
       {shown !== '' && shown !== '{}' && (
         // Where a diff tells the same, they need not be in sight.
-        <details className="tool-section" open={tool.edits.length === 0}>
+        <details className="tool-section" open={isOpen}>
           <summary>{text.tools.arguments}</summary>
           <pre tabIndex={0}>
             <Highlighted code={shown} language={isPretty ? 'json' : ''} />
@@ -169,6 +179,7 @@ function Approval({ tool, conversationId, runId }: Omit<ToolProps, 'isOver'>) {
   const [isSent, setSent] = useState(false)
   async function answer(approved: boolean): Promise<void> {
     setSent(true)
+    focusComposer()
     await attempt(async () => {
       try {
         await server.answerApproval(conversationId, runId, {

@@ -25,7 +25,15 @@ type Asked =
   | { type: 'fork'; place: ForkPlace }
   | { type: 'delete'; message: MessageEntry }
 
-export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitled: boolean }) {
+export function TranscriptView({
+  feed,
+  title,
+  isUntitled,
+}: {
+  feed: FeedView
+  title: string
+  isUntitled: boolean
+}) {
   const { conversationId, transcript, queue } = feed
   const { attempt, show } = useNotices()
   const [asked, setAsked] = useState<Asked | null>(null)
@@ -34,7 +42,7 @@ export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitle
   const act = useCallback((action: MessageAction, message: MessageEntry) => {
     const { messageId, content, checkpointId, activeFiles, attachments } = message
     if (action === 'restore' && checkpointId !== null) setAsked({ type: 'restore', checkpointId })
-    if (action === 'fork') setAsked({ type: 'fork', place: { messageId } })
+    if (action === 'fork') setAsked({ type: 'fork', place: { messageId, content } })
     const said = { content, activeFiles, hasAttachments: attachments.length > 0 }
     if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
     if (action === 'delete') setAsked({ type: 'delete', message })
@@ -70,10 +78,15 @@ export function TranscriptView({ feed, isUntitled }: { feed: FeedView; isUntitle
       </OpenPartsProvider>
       <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
       {asked?.type === 'restore' && (
-        <RestoreDialog conversationId={conversationId} checkpointId={asked.checkpointId} onClose={close} />
+        <RestoreDialog
+          conversationId={conversationId}
+          checkpointId={asked.checkpointId}
+          isRunning={queue?.active != null}
+          onClose={close}
+        />
       )}
       {asked?.type === 'fork' && (
-        <ForkDialog conversationId={conversationId} place={asked.place} onClose={close} />
+        <ForkDialog conversationId={conversationId} place={asked.place} title={title} onClose={close} />
       )}
       {asked?.type === 'delete' && transcript && (
         <DeleteDialog
@@ -177,6 +190,7 @@ export function RowView({
       return (
         <RunItem
           item={row.item}
+          isLast={row.isLast}
           runId={row.run.runId}
           conversationId={conversationId}
           isOver={row.run.endedAt !== null}

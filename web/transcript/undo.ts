@@ -18,7 +18,7 @@ export async function undoRestore(
   notices: Notices,
 ): Promise<void> {
   const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
-  sayRestored(conversationId, done, done.safety_checkpoint, notices)
+  sayRestored(conversationId, done, done.safety_checkpoint, notices, 'undone')
   refresh(conversationId)
 }
 
@@ -28,13 +28,20 @@ export function sayRestored(
   report: FilesReport,
   safety: string | null,
   notices: Notices,
+  how: 'done' | 'undone' = 'done',
 ): void {
+  const { restored, deleted, skipped } = report
+  const counts = text.work.report(restored.length, deleted.length, skipped.length)
+  const undo = {
+    label: how === 'done' ? text.undo : text.redo,
+    run: () => undoRestore(conversationId, safety ?? '', notices),
+  }
   notices.show({
-    message: text.work.report(report.restored.length, report.deleted.length, report.skipped.length),
-    details: report.skipped.map(({ path, reason }) => text.work.skipped(path, reason)),
-    ...(safety === null
-      ? {}
-      : { undo: { label: text.undo, run: () => undoRestore(conversationId, safety, notices) } }),
+    message: how === 'done' ? counts : text.work.undone(counts),
+    details: skipped.map(({ path, reason }) => text.work.skipped(path, reason)),
+    conversationId,
+    about: `files ${conversationId}`,
+    ...(safety === null ? {} : { actions: [undo] }),
   })
 }
 
@@ -44,23 +51,25 @@ export async function bringBack(conversationId: string, messageId: string, notic
   if (since === 0) return await undelete(conversationId, messageId, notices)
   notices.show({
     message: text.deletion.saidSince(since),
-    undo: { label: text.deletion.allTheSame, run: () => undelete(conversationId, messageId, notices) },
+    conversationId,
+    about: `deletion ${conversationId}`,
+    actions: [{ label: text.deletion.allTheSame, run: () => undelete(conversationId, messageId, notices) }],
   })
 }
 
 async function undelete(conversationId: string, messageId: string, notices: Notices): Promise<void> {
   const { left_message_id, cleared } = await server.undelete(conversationId, { message_id: messageId })
   if (left_message_id !== null || cleared.length > 0) {
+    const back = left_message_id ?? ''
     notices.show({
       message: text.deletion.broughtBack,
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+      conversationId,
+      about: `deletion ${conversationId}`,
       ...(left_message_id === null
         ? {}
         : {
-            undo: {
-              label: text.deletion.asBefore,
-              run: () => undelete(conversationId, left_message_id, notices),
-            },
+            actions: [{ label: text.deletion.asBefore, run: () => undelete(conversationId, back, notices) }],
           }),
     })
   }

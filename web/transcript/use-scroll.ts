@@ -20,6 +20,7 @@ const BY_HAND_MS = 400
 /** How long rows take to find their place. */
 const SETTLE_MS = 600
 const MAX_READS = 1000
+const REST_MS = 120
 
 interface Scrolled {
   conversationId: string
@@ -64,6 +65,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const sticks = useRef(kept === null)
   const isPlaced = useRef(false)
   const settledAt = useRef(0)
+  const resting = useRef<ReturnType<typeof setTimeout>>(undefined)
   const movedAt = useRef(-BY_HAND_MS)
   const lastFrom = useRef(from)
   const firstEvent = useRef(from)
@@ -128,7 +130,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   useEffect(() => {
     addEventListener('pagehide', keep)
     return () => {
-      keep()
+      clearTimeout(resting.current)
       removeEventListener('pagehide', keep)
     }
   }, [keep])
@@ -142,6 +144,8 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     if (isByHand) sticks.current = left < NEAR_END
     setAtEnd(sticks.current || left < NEAR_END)
     fillUp()
+    clearTimeout(resting.current)
+    resting.current = setTimeout(keep, REST_MS)
   }
 
   function byHand(): void {
@@ -158,6 +162,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   function toEnd(): void {
     sticks.current = true
     setAtEnd(true)
+    keep()
     stick()
   }
 

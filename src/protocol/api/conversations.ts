@@ -50,8 +50,9 @@ export const conversationSchema = z
     agent_context: z.string().nullable(),
     conversation_context: z.string().nullable(),
     memory: z.looseObject({ strategy: z.string() }).nullable(),
-    /** Whether the agent is at work, and how many messages wait. */
+    /** Whether the agent is at work, whether it waits for a person's answer, and how many messages wait. */
     is_running: z.boolean(),
+    is_asking: z.boolean(),
     queued: z.int(),
     created_at: z.string(),
     updated_at: z.string(),

@@ -65,6 +65,7 @@ interface DescribedRow {
   active_session: string | null
   last_approved_at: string | null
   is_running: number
+  is_asking: number
   queued: number
 }
 
@@ -92,6 +93,8 @@ function* describe(
       (select max(x.created_at) from session_closings x where x.conversation_id = page.id and x.status = 'merged')
         as last_approved_at,
       (select count(*) from queue x where x.conversation_id = page.id and x.state = 'active') as is_running,
+      (select count(*) from queue x join asks a on a.run_id = x.run_id
+        where x.conversation_id = page.id and x.state = 'active' and a.approved is null) as is_asking,
       (select count(*) from queue x where x.conversation_id = page.id and x.state = 'waiting') as queued
       from page
       left join titled on titled.conversation_id = page.id and titled.nth = 1
@@ -117,6 +120,7 @@ function asConversation(row: DescribedRow): Conversation {
     conversation_context: settings.conversation_context ?? null,
     memory: settings.memory ?? null,
     is_running: row.is_running > 0,
+    is_asking: row.is_asking > 0,
     queued: row.queued,
     created_at: row.created_at,
     updated_at: row.updated_at,

@@ -1,0 +1,4 @@
+/** For what goes away when it is pressed: the focus would fall out of the page, and what is typed then would be shortcuts. */
+export function focusComposer(): void {
+  document.querySelector<HTMLElement>('.composer textarea')?.focus()
+}
