@@ -2,6 +2,7 @@ import { QueryClientProvider, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { BranchesView } from './branches/branches-view.tsx'
 import { ChangesView } from './changes/changes-view.tsx'
+import { focusComposer } from './composer/focus.ts'
 import { ContextView } from './context/context-view.tsx'
 import { Boundary } from './controls/boundary.tsx'
 import { IconButton } from './controls/button.tsx'
@@ -122,6 +123,10 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
     queryFn: () => server.conversation(id),
   })
   const title = feed.transcript?.title ?? conversation.data?.title ?? text.conversations.untitled
+  // Whoever opens a conversation wants to write.
+  useEffect(() => {
+    if (document.activeElement === document.body) focusComposer()
+  }, [])
   const isAsking = isWaitingForAnswer(feed)
   const [isRenaming, setRenaming] = useState(false)
   useStaleWork(feed)

@@ -65,4 +65,52 @@ describe('the list of conversations in a browser', () => {
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     forgive(/404/)
   })
+
+  it('what is typed in a new conversation is a message, not keys; an empty one is used again', async () => {
+    const { page } = await start('Before')
+    await page.getByRole('button', { name: 'New conversation' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Untitled' }).waitFor()
+    const first = page.url()
+    await page.keyboard.type('now stop, test 123?')
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('now stop, test 123?')
+    await page.getByRole('textbox', { name: 'Message' }).fill('')
+    await list(page).getByText('Before').click()
+    await page.getByRole('heading', { level: 1, name: 'Before' }).waitFor()
+    await page.getByRole('button', { name: 'New conversation' }).click()
+    await expect.poll(() => page.url()).toBe(first)
+  })
+
+  it('says from anywhere that a tool waits for an answer', async () => {
+    const { id } = await server().client.createConversation({ title: 'Asking' })
+    await server().client.sendMessage(id, { content: '!run_command {"command":"ls"}' })
+    const page = await open()
+    const row = list(page).getByRole('listitem').filter({ hasText: 'Asking' })
+    await row.getByText('waits for you').waitFor()
+    await row.getByRole('link').click()
+    await page.getByText('Waits for your answer').waitFor()
+    await expect.poll(() => page.title()).toBe('❓ Asking · Waymark')
+    await page.getByRole('button', { name: 'Deny' }).click()
+    await row.getByText('waits for you').waitFor({ state: 'detached' })
+  })
+
+  it('where one was in a transcript is where one comes back to', async () => {
+    const { page } = await start('Place')
+    for (let i = 0; i < 3; i++) {
+      await say(
+        page,
+        `!say ${JSON.stringify(Array.from({ length: 40 }, (_, n) => `- line ${i} ${n}`).join('\n'))}`,
+      )
+      await untilIdle(page)
+    }
+    const transcript = page.getByRole('region', { name: 'Transcript' })
+    await transcript.hover()
+    await page.mouse.wheel(0, -1500)
+    await page.waitForTimeout(400)
+    const before = await transcript.evaluate((element) => element.scrollTop)
+    await page.getByRole('link', { name: 'Changes', exact: true }).click()
+    await page.getByRole('link', { name: 'Transcript', exact: true }).click()
+    await expect
+      .poll(async () => Math.abs((await transcript.evaluate((element) => element.scrollTop)) - before))
+      .toBeLessThan(5)
+  })
 })

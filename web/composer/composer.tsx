@@ -37,11 +37,6 @@ export function Composer({
   const mention = mentionAt(draft.content, caret)
   const choices = useFileChoices(conversationId, mention?.typed ?? null)
 
-  // Whoever opens a conversation wants to write; where there is no keyboard one would come up.
-  useEffect(() => {
-    if (matchMedia('(hover: hover)').matches && document.activeElement === document.body)
-      field.current?.focus()
-  }, [])
   useShortcuts({
     c: () => field.current?.focus(),
     s: () => void stop(),

@@ -1,4 +1,5 @@
 /** For what goes away when it is pressed: the focus would fall out of the page, and what is typed then would be shortcuts. */
 export function focusComposer(): void {
-  document.querySelector<HTMLElement>('.composer textarea')?.focus()
+  // Where there is no keyboard, one would come up.
+  if (matchMedia('(hover: hover)').matches) document.querySelector<HTMLElement>('.composer textarea')?.focus()
 }

@@ -1,6 +1,7 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type RefObject, useDeferredValue, useState } from 'react'
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
+import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -135,6 +136,8 @@ async function start(): Promise<void> {
   const { id } = empty ?? (await server.createConversation())
   go({ conversationId: id })
   refresh(id)
+  // When it is drawn.
+  setTimeout(focusComposer)
   // A second press comes within this time, if it is one.
   await new Promise((resolve) => setTimeout(resolve, 400))
 }
