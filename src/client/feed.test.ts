@@ -164,7 +164,7 @@ describe('a conversation read from its end', () => {
       firstWaitMs: 5,
       onTranscript: (next) => (shown = next),
     })
-    const now = () => shown as Transcript | null
+    const now = (): Transcript | null => shown
     await expect.poll(() => now()?.head).toBe(1201)
     while ((now()?.from ?? 2) > 1) await feed.earlier()
     cable.pull()
