@@ -85,7 +85,7 @@ export const text = {
     sentAlong: 'Sent along',
     actions: 'From this message',
     restore: 'Restore files to here',
-    fork: 'Fork before this',
+    fork: 'Fork from here',
     editAndFork: 'Edit and fork',
     delete: 'Delete from here',
     forkAfter: 'Fork after this',

@@ -182,6 +182,34 @@ describe('a conversation read from its end', () => {
     await cable.close()
   })
 
+  it('[L7] goes on from where it was when it is followed again, whatever has left the line meanwhile', async () => {
+    const id = await newConversation(server.ledger)
+    for (let i = 0; i < 8; i++) await turn(id, i, 150)
+    const feed = server.client.feed(id)
+    let shown: Transcript | null = null
+    const now = (): Transcript | null => shown
+    async function lookUntil(head: number): Promise<void> {
+      const stop = new AbortController()
+      const done = feed.follow({ signal: stop.signal, onTranscript: (next) => (shown = next) })
+      await expect.poll(() => now()?.head).toBe(head)
+      stop.abort()
+      await done
+    }
+    await lookUntil((await whole(id)).head)
+    while ((now()?.from ?? 2) > 1) await feed.earlier()
+    await turn(id, 8, 20)
+    const grown = await whole(id)
+    await lookUntil(grown.head)
+    // What was read back is still there.
+    expect(now()).toEqual(grown)
+    await cutOf(server.ledger, id, { after: 300 })
+    for (let i = 10; i < 14; i++) await turn(id, i, 250)
+    const other = await whole(id)
+    await lookUntil(other.head)
+    while ((now()?.from ?? 2) > 1) await feed.earlier()
+    expect(now()).toEqual(other)
+  })
+
   it('[P6] a run of thousands of events is never torn', async () => {
     const id = await newConversation(server.ledger)
     for (let i = 0; i < 10; i++) await turn(id, i, 200)

@@ -3,14 +3,14 @@ import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
 import { readBack } from './earlier.ts'
 import type { ClientOptions } from './request.ts'
 import type { StreamOptions } from './stream.ts'
-import { followTranscript } from './transcript.ts'
+import { followTranscript, type ReaderMemory } from './transcript.ts'
 
 /**
  * A conversation that is shown from its end: the last part first, then what happens, and what lies before when somebody goes
  * there. However long it is, its end is there at once.
  */
 export interface Feed {
-  /** Until the signal aborts. */
+  /** Until the signal aborts. Called again, it goes on from there. */
   follow(options: FeedOptions): Promise<void>
   /** Reads what lies before what is shown; nothing when that is the beginning. */
   earlier(): Promise<void>
@@ -34,6 +34,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
   let tell: (transcript: Transcript) => void = () => {}
   /** How often something has left the line. */
   let cuts = 0
+  const memory: ReaderMemory = { reader: null }
 
   function show(): void {
     tell(before ? joinTranscripts(before, live) : live)
@@ -70,7 +71,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
         onCut(after)
       }
       const stream = { ...options, tail: AT_LEAST, onCut: hear }
-      for await (const next of followTranscript(client, conversationId, stream)) take(next)
+      for await (const next of followTranscript(client, conversationId, stream, memory)) take(next)
     },
     earlier() {
       reading ??= readEarlier().finally(() => {

@@ -20,9 +20,12 @@ export async function* followTranscript(
   client: ClientOptions,
   conversationId: string,
   options: TranscriptOptions = {},
+  /** Handed in again, it goes on from where it was. */
+  memory: ReaderMemory = { reader: null },
 ): AsyncGenerator<Transcript> {
   const { tail, onCut = () => {}, ...streamOptions } = options
-  let reader = await openReader(client, conversationId, options)
+  let reader = memory.reader ?? (await openReader(client, conversationId, options))
+  memory.reader = reader
   if (reader && tail !== undefined) yield reader.transcript()
   let again = true
   while (again && !options.signal?.aborted) {
@@ -37,6 +40,7 @@ export async function* followTranscript(
       again = next !== 'go on'
       // What it began with has gone: it begins anew.
       if (next === 'begin again') reader = await openReader(client, conversationId, options)
+      memory.reader = reader
       if (!reader) return
       yield reader.transcript()
       if (again) break
@@ -45,6 +49,10 @@ export async function* followTranscript(
 }
 
 type Reader = ReturnType<typeof createTranscriptReader>
+
+export interface ReaderMemory {
+  reader: Reader | null
+}
 
 /** Null when it was called off. Whatever may pass by itself is waited for, as a stream does. */
 async function openReader(

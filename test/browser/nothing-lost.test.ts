@@ -144,7 +144,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await say(page, 'hello')
     await untilIdle(page)
     const before = (await server().client.listConversations()).items.length
-    await page.getByRole('button', { name: 'Fork before this' }).click()
+    await page.getByRole('button', { name: 'Fork from here' }).click()
     await page.getByRole('textbox', { name: 'Title' }).fill(`Versuch Ω 日本 ${'lang '.repeat(60)}`)
     await page.getByRole('dialog').getByRole('button', { name: 'Fork', exact: true }).dblclick()
     await page.getByRole('heading', { level: 1, name: 'Versuch Ω' }).waitFor()
@@ -162,7 +162,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const { page, problems } = await other.open({ url: server().url, token }, `/c/${id}`)
     await page.getByText('Your token allows reading only.').waitFor()
     await page.locator('.said', { hasText: 'hello' }).waitFor()
-    for (const name of ['Restore files to here', 'Fork before this', 'Edit and fork', 'Delete from here']) {
+    for (const name of ['Restore files to here', 'Fork from here', 'Edit and fork', 'Delete from here']) {
       expect(await page.getByRole('button', { name }).isDisabled()).toBe(true)
     }
     expect(problems).toEqual([])
@@ -203,13 +203,13 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await say(page, 'hello')
     await untilIdle(page)
     for (const close of ['Escape', 'Cancel']) {
-      await page.getByRole('button', { name: 'Fork before this' }).focus()
+      await page.getByRole('button', { name: 'Fork from here' }).focus()
       await page.keyboard.press('Enter')
       await page.getByRole('dialog').waitFor()
       if (close === 'Escape') await page.keyboard.press('Escape')
       else await page.getByRole('button', { name: 'Cancel' }).click()
       await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
-      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Fork before this')
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Fork from here')
     }
   })
 })

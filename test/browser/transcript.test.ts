@@ -173,4 +173,35 @@ describe('the transcript in a browser', () => {
     await page.getByRole('button', { name: 'Let the model see everything again' }).click()
     await page.getByRole('button', { name: 'The model sees everything again' }).waitFor()
   })
+
+  it('[P1] a tab that nobody looks at gives its connection up, and shows everything when somebody does again', async () => {
+    const { id } = await server().client.createConversation({ title: 'Hidden' })
+    const page = await open('/')
+    await page.addInitScript(() => {
+      Object.defineProperty(document, 'hidden', { get: () => sessionStorage.getItem('hidden') === 'yes' })
+    })
+    await page.clock.install()
+    await page.goto(`${server().url}/c/${id}`)
+    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    const look = (hidden: 'yes' | 'no') =>
+      page.evaluate((value) => {
+        sessionStorage.setItem('hidden', value)
+        document.dispatchEvent(new Event('visibilitychange'))
+      }, hidden)
+    const closed = page.waitForEvent('requestfailed', (request) => request.url().includes('/ledger/stream'))
+    await look('yes')
+    await page.clock.runFor(61_000)
+    await closed
+    await server().client.sendMessage(id, { content: 'meanwhile' })
+    await expect.poll(async () => (await server().client.messages(id)).items.length).toBe(2)
+    expect(await page.getByText('meanwhile').count()).toBe(0)
+    await look('no')
+    await page.clock.runFor(1000)
+    await expect
+      .poll(async () => {
+        await page.clock.runFor(100)
+        return await page.locator('.said').allInnerTexts()
+      })
+      .toEqual(['meanwhile'])
+  })
 })

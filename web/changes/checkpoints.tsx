@@ -1,5 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Button } from '../controls/button.tsx'
+import { More } from '../controls/more.tsx'
 import { dateOf } from '../format.ts'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -38,11 +39,7 @@ export function Checkpoints({
           </li>
         ))}
       </ul>
-      {list.hasNextPage && (
-        <Button look="quiet" onClick={() => void list.fetchNextPage()}>
-          {text.conversations.more}
-        </Button>
-      )}
+      <More list={list} />
     </>
   )
 }

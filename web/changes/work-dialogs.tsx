@@ -1,14 +1,12 @@
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { SessionView } from '../../src/protocol/api/work.ts'
 import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
-import { FilesReport } from '../controls/files-report.tsx'
 import { useNotices } from '../controls/notices.tsx'
-import { explain, refresh, server } from '../server.ts'
+import { PutBackDialog } from '../controls/put-back-dialog.tsx'
+import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts } from '../transcript/diff-view.tsx'
-import { sayRestored } from '../transcript/undo.ts'
 
 export function ApproveDialog({
   conversationId,
@@ -65,29 +63,18 @@ export function ApproveDialog({
 }
 
 export function ResetDialog({ conversationId, onClose }: { conversationId: string; onClose(): void }) {
-  const notices = useNotices()
-  const [key] = useState(() => newId('msg'))
-  const preview = useQuery({
-    queryKey: ['reset preview', conversationId],
-    queryFn: () => server.reset(conversationId, { dry_run: true }),
-    staleTime: 0,
-    gcTime: 0,
-  })
-  async function reset(): Promise<void> {
-    const done = await server.reset(conversationId, {}, { idempotencyKey: key })
-    sayRestored(conversationId, done, done.pre_reset_checkpoint, notices)
-    refresh(conversationId)
-  }
   return (
-    <Dialog
-      title={text.reset.title}
+    <PutBackDialog
+      conversationId={conversationId}
+      words={text.reset}
+      look="danger"
+      isRunning={false}
+      preview={() => server.reset(conversationId, { dry_run: true })}
+      run={async (key) => {
+        const done = await server.reset(conversationId, {}, { idempotencyKey: key })
+        return { ...done, kept: done.pre_reset_checkpoint }
+      }}
       onClose={onClose}
-      action={{ label: text.reset.action, look: 'danger', run: reset, isReady: preview.isSuccess }}
-    >
-      <p>{text.reset.means}</p>
-      {preview.isPending && <p>{text.looking}</p>}
-      {preview.isError && <p className="failure">{explain(preview.error)}</p>}
-      {preview.data && <FilesReport report={preview.data} />}
-    </Dialog>
+    />
   )
 }

@@ -15,6 +15,9 @@ import { focusComposer } from './focus.ts'
 import { mentionAt, withMention } from './mention.ts'
 import { sendDraft } from './outbox.ts'
 
+/** Conversations that were given a title here, by their first message. */
+const titled = new Set<string>()
+
 /** Where a message is written. What was not sent is kept, through reloads too. */
 export function Composer({
   conversationId,
@@ -53,7 +56,11 @@ export function Composer({
   }
 
   async function post({ content, files, attached: texts, key }: Draft): Promise<void> {
-    if (isUntitled) await server.changeConversation(conversationId, { title: titleFrom(content) })
+    // The page hears a little later that it has a title now.
+    if (isUntitled && !titled.has(conversationId)) {
+      await server.changeConversation(conversationId, { title: titleFrom(content) })
+      titled.add(conversationId)
+    }
     // The same draft sent twice, behind a lost answer, is accepted once.
     await server.sendMessage(
       conversationId,

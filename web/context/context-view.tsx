@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
-import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
+import { More } from '../controls/more.tsx'
 import { dateOf, numberOf, shortened } from '../format.ts'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
@@ -66,11 +66,7 @@ export function ContextView({ conversationId, at, responseId, transcript }: Cont
             </li>
           ))}
         </ul>
-        {list.hasNextPage && (
-          <Button look="quiet" onClick={() => void list.fetchNextPage()}>
-            {text.conversations.more}
-          </Button>
-        )}
+        <More list={list} />
       </nav>
       <div className="scrolls">
         {chosen.isError && <p className="failure">{explain(chosen.error)}</p>}

@@ -4,6 +4,7 @@ import type { Conversation } from '../../src/protocol/api/conversations.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
+import { More } from '../controls/more.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
@@ -102,11 +103,7 @@ export function ConversationList({
           </li>
         ))}
       </ul>
-      {list.hasNextPage && (
-        <Button look="quiet" disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-          {text.conversations.more}
-        </Button>
-      )}
+      <More list={list} />
       {asked?.type === 'rename' && (
         <RenameDialog conversation={asked.conversation} onClose={() => setAsked(null)} />
       )}

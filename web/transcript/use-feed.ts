@@ -34,6 +34,25 @@ function atNextFrame(work: () => void): () => void {
   return stop
 }
 
+/** A browser has few connections for all its tabs: one that nobody has looked at for this long gives its own up. */
+const HIDDEN_MS = 60_000
+
+/** Starts now and whenever somebody looks again; stops a while after nobody does. */
+function whileLookedAt(start: () => void, stop: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  function look(): void {
+    clearTimeout(timer)
+    if (document.hidden) timer = setTimeout(stop, HIDDEN_MS)
+    else start()
+  }
+  start()
+  document.addEventListener('visibilitychange', look)
+  return () => {
+    clearTimeout(timer)
+    document.removeEventListener('visibilitychange', look)
+  }
+}
+
 /** A conversation as it is and goes on. It reconnects by itself and never shows less than it has shown. For another one, use another. */
 export function useFeed(conversationId: string): FeedView {
   const [view, setView] = useState<Omit<FeedView, 'earlier'>>({
@@ -47,7 +66,6 @@ export function useFeed(conversationId: string): FeedView {
   const feed = useRef<Feed | null>(null)
 
   useEffect(() => {
-    const ended = new AbortController()
     let next: Partial<FeedView> = {}
     let epoch = 0
     let stopWaiting: (() => void) | null = null
@@ -61,17 +79,28 @@ export function useFeed(conversationId: string): FeedView {
       })
     }
     feed.current = server.feed(conversationId)
-    feed.current
-      .follow({
-        signal: ended.signal,
+    const { follow } = feed.current
+    let following: AbortController | null = null
+    function start(): void {
+      if (following) return
+      following = new AbortController()
+      follow({
+        signal: following.signal,
         onTranscript: (transcript) => change({ transcript }),
         onCut: () => change({ epoch: ++epoch }),
         onQueue: (queue) => change({ queue }),
         onState: (state) => change({ state }),
-      })
-      .catch((error: unknown) => change({ error }))
+      }).catch((error: unknown) => change({ error }))
+    }
+    function stop(): void {
+      following?.abort()
+      following = null
+    }
+
+    const unwatch = whileLookedAt(start, stop)
     return () => {
-      ended.abort()
+      unwatch()
+      stop()
       stopWaiting?.()
     }
   }, [conversationId])

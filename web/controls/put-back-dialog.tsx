@@ -1,0 +1,50 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { newId } from '../../src/protocol/ids.ts'
+import { explain, refresh } from '../server.ts'
+import { text } from '../text.ts'
+import { type FilesReport as Report, sayRestored } from '../transcript/undo.ts'
+import { Dialog } from './dialog.tsx'
+import { FilesReport } from './files-report.tsx'
+import { useNotices } from './notices.tsx'
+
+interface PutBackProps {
+  conversationId: string
+  words: { title: string; means: string; action: string }
+  look?: 'main' | 'danger'
+  /** Then it has to wait. */
+  isRunning: boolean
+  /** What it would do. */
+  preview(): Promise<Report>
+  /** Does it, once for each key, and answers where what was there is kept. */
+  run(key: string): Promise<Report & { kept: string | null }>
+  onClose(): void
+}
+
+/** Files are put back after a look at what that does; afterwards what was skipped and how to undo it is told. */
+export function PutBackDialog(props: PutBackProps) {
+  const { conversationId, words, look = 'main', isRunning, onClose } = props
+  const notices = useNotices()
+  // Sent again behind a lost answer, it is done once.
+  const [key] = useState(() => newId('msg'))
+  const preview = useQuery({ queryKey: ['put back', key], queryFn: props.preview, staleTime: 0, gcTime: 0 })
+  async function run(): Promise<void> {
+    const { kept, ...report } = await props.run(key)
+    sayRestored(conversationId, report, kept, notices)
+    refresh(conversationId)
+  }
+  const isReady = !isRunning && preview.isSuccess && hasSomethingToDo(preview.data)
+  return (
+    <Dialog title={words.title} onClose={onClose} action={{ label: words.action, look, run, isReady }}>
+      <p>{words.means}</p>
+      {isRunning && <p className="failure">{text.changes.busy}</p>}
+      {preview.isPending && <p>{text.looking}</p>}
+      {preview.isError && <p className="failure">{explain(preview.error)}</p>}
+      {preview.data && <FilesReport report={preview.data} />}
+    </Dialog>
+  )
+}
+
+function hasSomethingToDo({ restored, deleted }: Report): boolean {
+  return restored.length + deleted.length > 0
+}
