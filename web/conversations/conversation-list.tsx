@@ -1,6 +1,7 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type RefObject, useDeferredValue, useState } from 'react'
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
+import type { About } from '../../src/protocol/api/service.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
@@ -8,7 +9,7 @@ import { More } from '../controls/more.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
-import { explain, keys, refresh, server } from '../server.ts'
+import { explain, keys, queries, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.tsx'
 import { inFamilyOrder } from './family-order.ts'
@@ -127,8 +128,10 @@ export function startConversation(): Promise<void> {
 /** One that nothing has been said in yet is as good as new. */
 async function start(): Promise<void> {
   const { items } = await server.listConversations({ limit: 20 })
+  const here = queries.getQueryData<About>(keys.about)?.workspace_id
   const empty = items.find(
-    ({ title, head_event_number, queued }) => title === null && head_event_number <= 2 && queued === 0,
+    ({ title, head_event_number, is_running, queued, workspace_id }) =>
+      title === null && head_event_number <= 2 && !is_running && queued === 0 && workspace_id === here,
   )
   const { id } = empty ?? (await server.createConversation())
   go({ conversationId: id })
