@@ -25,7 +25,7 @@ describe('a page whose server is killed', () => {
 
   it('[P2] [P3] [R3] [L7] recovers by itself: the answer goes on where it was, and nothing is lost or said twice', async () => {
     const { id } = await server.client.createConversation({ title: 'Killed' })
-    const { page, problems } = await browser.open(server, `/c/${id}`)
+    const { page, problems } = await browser.open(server, `/c/${id}`, { height: 3000 })
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
     await untilIdle(page)

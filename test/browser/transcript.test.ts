@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
 
+/** Only rows in sight are drawn: where all of the text is compared, all of it must be in sight. */
+const ALL_IN_SIGHT = { height: 3000 }
+
 describe('the transcript in a browser', () => {
   const { server, open, start } = withBrowser()
 
@@ -104,10 +107,10 @@ describe('the transcript in a browser', () => {
   })
 
   it('[P1] [L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {
-    const { id, page } = await start('Reload')
+    const { id, page } = await start('Reload', ALL_IN_SIGHT)
     await say(page, '!wait 25\n!think 4\n!say 300')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 300)
-    const other = await open(`/c/${id}`)
+    const other = await open(`/c/${id}`, ALL_IN_SIGHT)
     await other.locator('.answer').waitFor()
     const before = await page.locator('.answer').innerText()
     await page.reload()
@@ -126,7 +129,7 @@ describe('the transcript in a browser', () => {
   })
 
   it('[P1] [L7] stopped in the middle, a reload shows just what was there', async () => {
-    const { page } = await start('Stopped')
+    const { page } = await start('Stopped', ALL_IN_SIGHT)
     await say(page, '!wait 30\n!say 1000')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 200)
     await page.getByRole('button', { name: 'Stop', exact: true }).click()
