@@ -17,6 +17,7 @@ import { explain, keys, queries, refresh, server } from './server.ts'
 import { text } from './text.ts'
 import { useTheme } from './theme.ts'
 import { TimelineView } from './timeline/timeline-view.tsx'
+import { isAsking } from './transcript/asking.ts'
 import { TranscriptView } from './transcript/transcript-view.tsx'
 import { type FeedView, useFeed } from './transcript/use-feed.ts'
 import { Welcome } from './welcome.tsx'
@@ -127,13 +128,13 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
   useEffect(() => {
     if (document.activeElement === document.body) focusComposer()
   }, [])
-  const isAsking = isWaitingForAnswer(feed)
+  const isWaiting = isWaitingForAnswer(feed)
   const [isRenaming, setRenaming] = useState(false)
   useStaleWork(feed)
 
   useEffect(() => {
-    document.title = `${isAsking ? '❓ ' : feed.queue?.active ? '● ' : ''}${title} · ${text.name}`
-  }, [title, isAsking, feed.queue?.active])
+    document.title = `${isWaiting ? '❓ ' : feed.queue?.active ? '● ' : ''}${title} · ${text.name}`
+  }, [title, isWaiting, feed.queue?.active])
 
   if (feed.error !== null) {
     return (
@@ -153,7 +154,7 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
             <IconButton icon="edit" name={text.conversations.renameThis} onClick={() => setRenaming(true)} />
           )}
         </h1>
-        <Connection feed={feed} isAsking={isAsking} />
+        <Connection feed={feed} isAsking={isWaiting} />
         <ViewTabs id={id} current={place.view} />
       </header>
       <div className="view">
@@ -191,13 +192,9 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
   }, [activity])
 }
 
-/** Whether a tool asks whether it may run. */
 function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
   const run = queue?.active ? transcript?.entries.findLast((entry) => entry.type === 'run') : undefined
-  if (run?.type !== 'run' || run.endedAt !== null) return false
-  return run.items.some(
-    (item) => item.type === 'tool' && item.approval?.status === 'requested' && item.endedAt === null,
-  )
+  return run?.type === 'run' && isAsking(run)
 }
 
 function Connection({ feed, isAsking }: { feed: FeedView; isAsking: boolean }) {

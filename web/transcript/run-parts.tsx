@@ -7,6 +7,7 @@ import { dateOf, durationOf, numberOf, timeOf } from '../format.ts'
 import { Link } from '../location.tsx'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
+import { isAsking } from './asking.ts'
 import { CopyButton } from './code-block.tsx'
 import { MarkRow } from './mark.tsx'
 import { Markdown, SafeLink } from './markdown.tsx'
@@ -119,7 +120,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
     return (
       <p className="at-work" role="status">
         <span className="dots" aria-hidden="true" />
-        {text.transcript.atWork}
+        {isAsking(run) ? text.transcript.waitsForYou : text.transcript.atWork}
       </p>
     )
   }
