@@ -74,7 +74,9 @@ describe('a conversation read from its end', () => {
     while ((shown()?.from ?? 2) > 1) await feed.earlier()
   }
 
-  it('[P6] [L7] shows its end first, and with what came before it the same as read from the beginning', async () => {
+  it('[P6] [L7] shows its end first, and with what came before it the same as read from the beginning', {
+    timeout: 1_200_000,
+  }, async () => {
     const command = fc.oneof(
       {
         weight: 5,

@@ -15,7 +15,9 @@ describe('the files as they were at an event', () => {
 
   const call = (name: string, args: object) => `!${name} ${JSON.stringify(args)}`
 
-  it('[P7] [W2] are those of the checkpoint with what tools had done by then, at every event', async () => {
+  it('[P7] [W2] are those of the checkpoint with what tools had done by then, at every event', {
+    timeout: 1_200_000,
+  }, async () => {
     const paths = ['a.txt', 'deep/er/b.txt', 'deep/c.md', 'späße \u0001.txt']
     const content = fc.constantFrom('', 'one\n', 'one\r\ntwo\r\n', 'no newline at its end', 'ä\n\nz\n')
     const step = fc.oneof(
