@@ -29,7 +29,7 @@ Examples:
       const done = await client.reset(id, flags.dryRun ? { dry_run: true } : {})
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return console.log(JSON.stringify(done, null, 2))
-      printReport(done, null)
+      printReport(done, flags.dryRun ? 'would be' : null)
       if (done.pre_reset_checkpoint === null) return
       console.log(`${id} is now in ${done.new_session}.`)
       console.log(undoHint(done.pre_reset_checkpoint, id, flags))

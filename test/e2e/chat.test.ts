@@ -97,6 +97,17 @@ describe('talking to the agent from a terminal', () => {
     expect(stdout).toContain('· cancelled')
     expect(code).toBe(1)
   })
+
+  it('[W6] reset says first what it would do, then does it and says how to undo it', async () => {
+    const { id } = await server.client.createConversation({ title: 'Reset' })
+    await run(['send', '-c', id, '!write_to_file {"path":"to-go.txt","content":"x"}'])
+    const preview = await run(['reset', id, '--dry-run'])
+    expect(preview.stdout).toBe('deleted   to-go.txt\n0 files would be restored, 1 deleted.\n')
+    const { stdout } = await run(['reset', id])
+    expect(stdout).toContain('0 files were restored, 1 deleted.')
+    expect(stdout).toContain(`${id} is now in session_2.`)
+    expect(stdout).toContain('To undo it: waymark restore ')
+  })
 })
 
 describe("a project's settings", () => {
