@@ -1,4 +1,5 @@
-import type { Transcript } from './transcript.ts'
+import { endRun } from './run.ts'
+import type { Entry, Transcript } from './transcript.ts'
 
 /** Two parts of one line, of which the second begins where the first ends. */
 export function joinTranscripts(earlier: Transcript, later: Transcript): Transcript {
@@ -7,6 +8,24 @@ export function joinTranscripts(earlier: Transcript, later: Transcript): Transcr
     ...later,
     from: earlier.from,
     title: later.title ?? earlier.title,
-    entries: [...earlier.entries, ...later.entries],
+    entries: [...interrupted(earlier.entries, later.entries), ...later.entries],
   }
+}
+
+/** A run without its terminal frame ends where the line goes on without it, as in the reducer. */
+function interrupted(earlier: readonly Entry[], later: readonly Entry[]): readonly Entry[] {
+  const index = earlier.findLastIndex((entry) => entry.type === 'run')
+  const open = earlier[index]
+  if (open?.type !== 'run' || open.endedAt !== null) return earlier
+  const end = later.find(
+    (entry) => entry.type === 'run' || (entry.type === 'mark' && leavesRun(entry.mark.kind)),
+  )
+  if (!end || end.type === 'message') return earlier
+  const run = { ...open, items: [...open.items], upTo: end.at }
+  endRun(run, 'incomplete', end.type === 'run' ? end.startedAt : end.timestamp)
+  return earlier.with(index, run)
+}
+
+function leavesRun(kind: string): boolean {
+  return kind === 'forked' || kind === 'cut'
 }

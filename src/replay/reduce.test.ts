@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { AnyFrame, FrameDraft } from '../protocol/frames.ts'
 import { cutTranscript } from './cut.ts'
+import { joinTranscripts } from './join.ts'
 import { applyFrames } from './reduce.ts'
 import { emptyTranscript, type RunEntry, type ToolItem, type Transcript } from './transcript.ts'
 
@@ -406,5 +407,31 @@ describe('frames become a transcript:', () => {
         },
       ),
     )
+  })
+
+  it('[P6] parts that begin at a message join to what the whole gives, also behind a run that never ended', () => {
+    const message = (id: string): FrameDraft => ({ kind: 'message.user', message_id: id, content: id })
+    const said = (delta: string): FrameDraft => ({
+      kind: 'message.delta',
+      ...item(0),
+      content_index: 0,
+      delta,
+    })
+    const all = frames([
+      { ...message('msg_1'), run: 'run_1' },
+      { ...said('half an ans'), run: 'run_1' },
+      { ...message('msg_2'), run: 'run_2' },
+      { ...said('whole'), run: 'run_2' },
+      { kind: 'final', final: { status: 'completed' }, run: 'run_2' },
+    ])
+    const whole = applyFrames(emptyTranscript(), all)
+    expect(runOf(whole)).toMatchObject({ status: 'incomplete', upTo: 4 })
+    const [one, two] = [
+      applyFrames(emptyTranscript(), all.slice(0, 2)),
+      applyFrames(emptyTranscript(3), all.slice(2)),
+    ]
+    expect(runOf(one)).toMatchObject({ status: 'in_progress', endedAt: null })
+    expect(joinTranscripts(one, two)).toEqual(whole)
+    expect(() => joinTranscripts(two, one)).toThrow(/do not join/)
   })
 })

@@ -96,7 +96,8 @@ class TranscriptDraft {
   }
 
   #addMark(frame: AnyFrame, mark: Mark): void {
-    this.#add({ type: 'mark', at: frame.event_id, upTo: frame.event_id, mark })
+    const { event_id, server_timestamp: timestamp } = frame
+    this.#add({ type: 'mark', at: event_id, upTo: event_id, mark, timestamp })
   }
 
   #add(entry: Entry): void {
@@ -134,7 +135,7 @@ class TranscriptDraft {
     const open = this.#entries[index]
     if (open?.type !== 'run' || open.endedAt !== null || open.runId === frame.stream_id) return
     const run = this.#ownRunAt(index, frame)
-    endRun(run, 'incomplete', frame)
+    endRun(run, 'incomplete', frame.server_timestamp)
   }
 }
 

@@ -36,10 +36,10 @@ export function applyToRun(run: OwnRun, frame: Frame): void {
       return
     case 'final':
       run.final = frame.final
-      return endRun(run, frame.final.status, frame)
+      return endRun(run, frame.final.status, frame.server_timestamp)
     case 'error':
       run.error = frame.error
-      return endRun(run, 'failed', frame)
+      return endRun(run, 'failed', frame.server_timestamp)
     default:
   }
 }
@@ -49,10 +49,10 @@ export function addMarkToRun(run: OwnRun, frame: AnyFrame, mark: Mark): void {
   run.items.push({ type: 'mark', key: `event ${frame.event_id}`, mark })
 }
 
-export function endRun(run: OwnRun, status: RunStatus, frame: AnyFrame): void {
+export function endRun(run: OwnRun, status: RunStatus, endedAt: string): void {
   const itemStatus: ItemStatus = status === 'completed' ? 'completed' : 'incomplete'
   run.status = status
-  run.endedAt = frame.server_timestamp
+  run.endedAt = endedAt
   run.items = run.items.map((item) => closedItem(item, itemStatus))
 }
 

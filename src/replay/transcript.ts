@@ -148,6 +148,7 @@ export type Mark =
 export interface MarkEntry extends Span {
   type: 'mark'
   mark: Mark
+  timestamp: string
 }
 
 export interface MarkItem {
