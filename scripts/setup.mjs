@@ -50,7 +50,9 @@ if (wants('--browser') && !findBrowser()) {
   const isRoot = process.getuid?.() === 0
   const tool = isRoot && hasProgram('apt-get') ? 'apt-get' : null
   if (!tool || !installChromium() || !findBrowser()) {
-    fail('The tests of the page need Chrome or Chromium: install one, or name it in WAYMARK_CHROME.')
+    say(
+      'The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.',
+    )
   }
 }
 
@@ -79,7 +81,7 @@ function installChromium() {
 // `--no-save` installs what the lock file says and leaves it as it is. No scripts: the one of better-sqlite3 would compile
 // what it has ready-made; the two that are needed are run by name.
 function install(...packages) {
-  const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
+  const quiet = ['--no-audit', '--no-fund', '--loglevel=error', '--include=dev']
   run('npm', ['install', '--no-save', '--ignore-scripts', ...quiet, ...packages])
 }
 

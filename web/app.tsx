@@ -36,6 +36,14 @@ function Page() {
   const place = usePlace()
   const { attempt } = useNotices()
   const about = useAbout()
+  useEffect(() => {
+    // The browser would leave the page for a file that misses its place.
+    const stay = (event: DragEvent) => event.dataTransfer?.types.includes('Files') && event.preventDefault()
+    for (const kind of ['dragover', 'drop'] as const) addEventListener(kind, stay)
+    return () => {
+      for (const kind of ['dragover', 'drop'] as const) removeEventListener(kind, stay)
+    }
+  }, [])
   const search = useRef<HTMLInputElement>(null)
   const [isListOpen, setListOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
@@ -252,6 +260,7 @@ function CurrentView({
           conversationId={id}
           head={feed.transcript?.head ?? null}
           epoch={feed.epoch}
+          lastMessage={feed.transcript?.entries.findLast((entry) => entry.type === 'message')?.at ?? 0}
           at={place.at}
         />
       )

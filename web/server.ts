@@ -36,6 +36,9 @@ export function refresh(id: string): void {
 }
 
 let isLeaving = false
+addEventListener('pageshow', () => {
+  isLeaving = false
+})
 
 /** Whoever is not signed in any more is asked to; what they have written is still there when they are back. */
 export function leaveIfSignedOut(error: unknown): void {

@@ -178,7 +178,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const asked = items.find((event) => event.kind === 'tool.approval')?.event_id ?? 0
     await page.goto(`${server().url}/c/${id}/timeline?at=${asked}`)
     const then = page.getByRole('region', { name: 'The transcript as it was then' })
-    await then.getByText('waits for you').waitFor()
+    await then.locator('.tool-state.asking').waitFor()
     expect(await then.getByRole('button', { name: 'Allow' }).count()).toBe(0)
     expect(await then.getByRole('button', { name: 'Delete from here' }).count()).toBe(0)
     // Space presses what has the focus.
@@ -189,10 +189,10 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await server().client.stop(id)
     // And it never shows what is not on the line any more.
     const other = await open(`/c/${id}/timeline?at=${asked}`)
-    await other.getByText('waits for you').waitFor()
+    await other.locator('.timeline .tool-state.asking').waitFor()
     const [message] = (await server().client.messages(id)).items
     await server().client.deleteMessage(id, message?.message_id ?? '')
-    await other.getByText('waits for you').waitFor({ state: 'detached' })
+    await other.locator('.timeline .tool-state.asking').waitFor({ state: 'detached' })
     // The files were asked for at an event that had just gone.
     await other.waitForTimeout(1000)
     forgive(/404/)
@@ -211,5 +211,104 @@ describe('nothing that a person wrote is lost in a browser', () => {
       await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
       expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Fork from here')
     }
+  })
+
+  it('[P3] messages whose answers were lost keep to themselves, and each is accepted once', async () => {
+    const { id, page } = await start('Unsure')
+    let isLost = true
+    await page.route('**/messages', async (route) => {
+      if (route.request().method() !== 'POST' || !isLost) return await route.continue()
+      // It arrives, but nobody hears of it.
+      await route.fetch()
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      await route.abort()
+    })
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.fill('once')
+    await field.press('Enter')
+    await field.pressSequentially('second')
+    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    const unsent = page.getByRole('list', { name: 'Messages that may not have arrived' })
+    await unsent.getByText('once').waitFor()
+    expect(await field.inputValue()).toBe('second')
+    // Through a reload, too.
+    await page.reload()
+    await unsent.getByText('once').waitFor()
+    await expect.poll(() => field.inputValue()).toBe('second')
+    isLost = false
+    await field.press('Enter')
+    await expect.poll(() => unsent.count()).toBe(0)
+    const said = async () =>
+      (await server().client.messages(id)).items
+        .filter((one) => one.role === 'user')
+        .map((one) => one.content)
+    await expect.poll(said).toEqual(['once', 'second'])
+    forgive(/ERR_FAILED/)
+  })
+
+  it('[P3] an edited wording is in the fork’s field when it could not be sent', async () => {
+    const { page } = await start('Edited')
+    await say(page, 'as it was')
+    await untilIdle(page)
+    let isDown = true
+    await page.route('**/messages', async (route) => {
+      if (route.request().method() === 'POST' && isDown) await route.abort()
+      else await route.continue()
+    })
+    await page.getByRole('button', { name: 'Edit and fork' }).click()
+    await page.getByRole('dialog').getByRole('textbox', { name: 'Message' }).fill('in other words')
+    await page.getByRole('dialog').getByRole('button', { name: 'Fork and send' }).click()
+    await page.getByRole('heading', { level: 1, name: 'in other words' }).waitFor()
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await expect.poll(() => field.inputValue()).toBe('in other words')
+    isDown = false
+    await field.press('Enter')
+    await page.locator('.said', { hasText: 'in other words' }).waitFor()
+    forgive(/ERR_FAILED/)
+  })
+
+  it('[P4] an undo that failed is still there, and each deletion has its own', async () => {
+    const [one, two] = [
+      await server().client.createConversation({ title: 'Same' }),
+      await server().client.createConversation({ title: 'Same' }),
+    ]
+    const page = await open()
+    const rows = page
+      .getByRole('navigation', { name: 'Conversations' })
+      .getByRole('listitem')
+      .filter({ hasText: 'Same' })
+    await expect.poll(() => rows.count()).toBe(2)
+    for (let left = 2; left > 0; left--) {
+      await rows.first().hover()
+      await rows.first().getByRole('button', { name: 'Delete “Same”' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+      await expect.poll(() => rows.count()).toBe(left - 1)
+    }
+    const notices = page.locator('.notice', { hasText: '“Same” was deleted.' })
+    expect(await notices.count()).toBe(2)
+    await page.route('**/undelete', (route) => route.abort(), { times: 1 })
+    await notices.first().getByRole('button', { name: 'Undo' }).click()
+    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    expect(await notices.count()).toBe(2)
+    for (let left = 2; left > 0; left--) {
+      await notices.first().getByRole('button', { name: 'Undo' }).click()
+      await expect.poll(() => notices.count()).toBe(left - 1)
+    }
+    expect((await server().client.conversation(one.id)).title).toBe('Same')
+    expect((await server().client.conversation(two.id)).title).toBe('Same')
+    forgive(/ERR_FAILED/)
+  })
+
+  it('[P6] whoever turns the wheel where there is nothing to scroll still sees what comes', async () => {
+    const { page } = await start('Wheel')
+    await page.getByRole('region', { name: 'Transcript' }).hover()
+    await page.mouse.wheel(0, -300)
+    await say(page, `!say ${JSON.stringify(Array.from({ length: 120 }, (_, n) => `- line ${n}`).join('\n'))}`)
+    await untilIdle(page)
+    const left = () =>
+      page
+        .getByRole('region', { name: 'Transcript' })
+        .evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)
+    await expect.poll(left).toBeLessThan(60)
   })
 })

@@ -9,11 +9,11 @@ import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
 import { type Attached, readAttachments } from './attachments.ts'
-import { changeDraft, type Draft, useDraft } from './drafts.ts'
+import { changeDraft, type Draft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { focusComposer } from './focus.ts'
 import { mentionAt, withMention } from './mention.ts'
-import { sendDraft } from './outbox.ts'
+import { isSending, sendDraft } from './outbox.ts'
 
 /** Conversations that were given a title here, by their first message. */
 const titled = new Set<string>()
@@ -29,7 +29,7 @@ export function Composer({
   isUntitled: boolean
 }) {
   const { attempt, show } = useNotices()
-  const draft = useDraft(conversationId)
+  const { draft, unsent, isKept } = useUnsaid(conversationId)
   const { attached } = draft
   const mayWrite = useMay('conversations:write')
   const [caret, setCaret] = useState(0)
@@ -49,30 +49,19 @@ export function Composer({
     changeDraft(conversationId, () => part)
 
   async function send(): Promise<void> {
-    if (draft.content.trim() === '') return
+    const { content } = draft
     field.current?.focus()
-    await attempt(() => sendDraft(conversationId, post))
+    await attempt(async () => {
+      // The page hears a little later that it has a title now.
+      if (isUntitled && content.trim() !== '' && !titled.has(conversationId)) {
+        titled.add(conversationId)
+        void server
+          .changeConversation(conversationId, { title: titleFrom(content) })
+          .catch(() => titled.delete(conversationId))
+      }
+      await sendDraft(conversationId)
+    })
     void queries.invalidateQueries({ queryKey: keys.conversations })
-  }
-
-  async function post({ content, files, attached: texts, key }: Draft): Promise<void> {
-    // The page hears a little later that it has a title now.
-    if (isUntitled && !titled.has(conversationId)) {
-      await server.changeConversation(conversationId, { title: titleFrom(content) })
-      titled.add(conversationId)
-    }
-    // The same draft sent twice, behind a lost answer, is accepted once.
-    await server.sendMessage(
-      conversationId,
-      {
-        content,
-        ...(files.length > 0 ? { active_files: [...files] } : {}),
-        ...(texts.length > 0
-          ? { attachments: texts.map(({ name, content: body }) => ({ name, content: body })) }
-          : {}),
-      },
-      { idempotencyKey: key },
-    )
   }
 
   async function stop(): Promise<void> {
@@ -105,7 +94,7 @@ export function Composer({
     if (choices.handle(event, choose)) return
     if (event.key === 'Enter' && !event.shiftKey) {
       event.preventDefault()
-      void send()
+      if (draft.content.trim() !== '' || unsent.length > 0) void send()
     }
     if (event.key === 'Escape' && !mention) field.current?.blur()
   }
@@ -144,6 +133,9 @@ export function Composer({
       }}
     >
       <Waiting queue={queue} conversationId={conversationId} />
+      {!isSending(conversationId) && (
+        <Unsent drafts={unsent} conversationId={conversationId} onAgain={() => void send()} />
+      )}
       {(draft.files.length > 0 || attached.length > 0) && (
         <ul className="chips" aria-label={text.composer.along}>
           {draft.files.map((path) => (
@@ -175,7 +167,7 @@ export function Composer({
           ))}
         </ul>
       )}
-      {!draft.isKept && <p className="quiet">{text.composer.notKept}</p>}
+      {!isKept && <p className="quiet">{text.composer.notKept}</p>}
       {mention && <FileChoices id={listId} choices={choices} onChoose={choose} />}
       <div className="composer-field">
         <textarea
@@ -243,5 +235,34 @@ function Waiting({ queue, conversationId }: { queue: QueueView | null; conversat
         </li>
       ))}
     </ol>
+  )
+}
+
+/** What was sent and may not have arrived: sent again as it is, it is accepted once. */
+function Unsent({
+  drafts,
+  conversationId,
+  onAgain,
+}: {
+  drafts: readonly Draft[]
+  conversationId: string
+  onAgain(): void
+}) {
+  if (drafts.length === 0) return null
+  return (
+    <ul className="chips waiting" aria-label={text.composer.unsent}>
+      {drafts.map((draft) => (
+        <li key={draft.key} className="chip">
+          <span className="position">{text.composer.notSent}</span>
+          {shortened(draft.content, 60)}
+          <IconButton icon="send" name={text.composer.sendAgain} onClick={onAgain} />
+          <IconButton
+            icon="edit"
+            name={text.composer.takeBack}
+            onClick={() => takeBack(conversationId, draft)}
+          />
+        </li>
+      ))}
+    </ul>
   )
 }

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import type { Attached } from './attachments.ts'
 
-/** A message that was not sent yet. */
+/** A message as it is written. */
 export interface Draft {
   content: string
   /** Files named with @, which the model sees whole. */
@@ -11,123 +11,156 @@ export interface Draft {
   attached: readonly Attached[]
   /** Sent again unchanged, it is accepted once; whatever changes it makes it another message. */
   key: string
+}
+
+/** What a person has written in a conversation and nobody has accepted yet. */
+export interface Unsaid {
+  draft: Draft
+  /** Sent, and not known to be accepted: the first was sent first. */
+  unsent: readonly Draft[]
   /** Whether it would survive a reload. */
   isKept: boolean
 }
 
+type Written = Partial<Pick<Draft, 'content' | 'files' | 'attached'>>
+
 /** Of every conversation, so that looking elsewhere loses nothing. */
-const drafts = new Map<string, Draft>()
+const known = new Map<string, Unsaid>()
 const listeners = new Set<() => void>()
 
-const nameOf = (conversationId: string) => `waymark.draft.${conversationId}`
-
-export function useDraft(conversationId: string): Draft {
+export function useUnsaid(conversationId: string): Unsaid {
   return useSyncExternalStore(
     (onChange) => {
       listeners.add(onChange)
       return () => listeners.delete(onChange)
     },
-    () => draftOf(conversationId),
+    () => unsaidOf(conversationId),
   )
 }
 
-export function draftOf(conversationId: string): Draft {
-  const known = drafts.get(conversationId)
-  if (known) return known
-  const draft = { ...emptyDraft(), ...storedDraft(conversationId) }
-  drafts.set(conversationId, draft)
-  return draft
+export function unsaidOf(conversationId: string): Unsaid {
+  const found = known.get(conversationId) ?? stored(conversationId)
+  known.set(conversationId, found)
+  return found
 }
 
-export function changeDraft(
-  conversationId: string,
-  change: (before: Draft) => Partial<Pick<Draft, 'content' | 'files' | 'attached'>>,
-): void {
-  const before = draftOf(conversationId)
-  put(conversationId, { ...before, ...change(before), key: newId('msg') })
+export function changeDraft(conversationId: string, change: (before: Draft) => Written): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  put(conversationId, { ...draft, ...change(draft), key: newId('msg') }, unsent)
 }
 
-/** Takes the message out to send it; what is written meanwhile is another. */
-export function takeDraft(conversationId: string): Draft {
-  const taken = draftOf(conversationId)
-  drafts.set(conversationId, emptyDraft())
-  tell()
-  return taken
+/** Takes what is in the field out to be sent; what is written meanwhile is another message. */
+export function takeDraft(conversationId: string): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  if (draft.content.trim() !== '') put(conversationId, emptyDraft(), [...unsent, draft])
 }
 
 /** It was accepted: nothing of it need be kept. */
-export function dropDraft(conversationId: string, sent: Draft): void {
-  const now = draftOf(conversationId)
-  if (now.content !== '' || now.files.length > 0) keep(conversationId, now)
-  else forget(conversationId, sent.key)
+export function settle(conversationId: string, { key }: Draft): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  put(conversationId, draft, without(unsent, key))
 }
 
-/** They were not: they come back, in their order and before what was written meanwhile. */
-export function returnDrafts(conversationId: string, sent: readonly Draft[]): void {
-  const now = draftOf(conversationId)
-  const isNew = now.content !== '' || now.files.length > 0 || now.attached.length > 0
-  const all = isNew ? [...sent, now] : sent
-  const [only] = all
-  if (only && all.length === 1) return put(conversationId, only)
-  put(conversationId, {
-    content: all.map((draft) => draft.content).join('\n\n'),
-    files: [...new Set(all.flatMap((draft) => draft.files))],
-    attached: all.flatMap((draft) => draft.attached),
+/** It was not accepted, or a person wants to change it: back into the field, before what was written meanwhile. */
+export function takeBack(conversationId: string, sent: Draft): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  const rest = without(unsent, sent.key)
+  if (isEmpty(draft)) return put(conversationId, sent, rest)
+  const merged = {
+    content: `${sent.content}\n\n${draft.content}`,
+    files: [...new Set([...sent.files, ...draft.files])],
+    attached: [...sent.attached, ...draft.attached],
     key: newId('msg'),
-    isKept: true,
-  })
+  }
+  put(conversationId, merged, rest)
 }
 
-function put(conversationId: string, draft: Draft): void {
-  const isEmpty = draft.content === '' && draft.files.length === 0
-  if (isEmpty) forget(conversationId, drafts.get(conversationId)?.key ?? '')
-  drafts.set(conversationId, { ...draft, isKept: isEmpty || keep(conversationId, draft) })
-  tell()
+/** Nobody knows whether it was accepted: unchanged it can be sent again without harm, so nothing is mixed with it. */
+export function hold(conversationId: string, sent: Draft): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  if (isEmpty(draft) && unsent.length === 1) put(conversationId, sent, [])
 }
 
-function tell(): void {
+function without(drafts: readonly Draft[], key: string): Draft[] {
+  return drafts.filter((draft) => draft.key !== key)
+}
+
+function put(conversationId: string, draft: Draft, unsent: readonly Draft[]): void {
+  const isKept = keep(conversationId, draft, unsent)
+  known.set(conversationId, { draft, unsent, isKept })
   for (const listener of listeners) listener()
 }
 
 function emptyDraft(): Draft {
-  return { content: '', files: [], attached: [], key: newId('msg'), isKept: true }
+  return { content: '', files: [], attached: [], key: newId('msg') }
 }
 
-/** This tab's own, or what another that was closed has left. */
-function storedDraft(conversationId: string): Partial<Draft> {
+function isEmpty({ content, files, attached }: Draft): boolean {
+  return content === '' && files.length === 0 && attached.length === 0
+}
+
+const nameOf = (conversationId: string) => `waymark.draft.${conversationId}`
+
+interface Stored {
+  draft: Omit<Draft, 'attached'>
+  unsent: Omit<Draft, 'attached'>[]
+}
+
+/** This tab's own; in a tab that has none yet, what another that was closed may have left. */
+function stored(conversationId: string): Unsaid {
   for (const storage of [sessionStorage, localStorage]) {
     try {
-      const stored = JSON.parse(storage.getItem(nameOf(conversationId)) ?? 'null') as Partial<Draft> | null
-      if (stored && typeof stored.content === 'string' && Array.isArray(stored.files)) {
-        return { content: stored.content, files: stored.files, key: stored.key ?? newId('msg') }
+      const text = storage.getItem(nameOf(conversationId))
+      if (text === null) continue
+      const { draft, unsent } = JSON.parse(text) as Stored
+      const all = [...unsent, ...(draft.content === '' ? [] : [draft])].map(asDraft)
+      const last = all.at(-1)
+      // A single one goes back into the field; unchanged it is still the same message.
+      if (last && (all.length === 1 || draft.content !== '')) {
+        return { draft: last, unsent: all.slice(0, -1), isKept: true }
       }
+      return { draft: emptyDraft(), unsent: all, isKept: true }
     } catch {
       // What can't be read any more is as good as nothing.
     }
   }
-  return {}
+  return { draft: emptyDraft(), unsent: [], isKept: true }
 }
 
-/** False when there is no room for it. */
-function keep(conversationId: string, { content, files, key }: Draft): boolean {
+function asDraft({ content, files, key }: Omit<Draft, 'attached'>): Draft {
+  if (typeof content !== 'string' || typeof key !== 'string') throw new Error('this is no draft')
+  return { content, files: Array.isArray(files) ? files : [], attached: [], key }
+}
+
+/** False when there is no room for it; then nothing older stays in its place. */
+function keep(conversationId: string, draft: Draft, unsent: readonly Draft[]): boolean {
+  const name = nameOf(conversationId)
+  const plain = ({ content, files, key }: Draft) => ({ content, files, key })
+  const text = JSON.stringify({ draft: plain(draft), unsent: unsent.map(plain) } satisfies Stored)
+  const isNothing = draft.content === '' && draft.files.length === 0 && unsent.length === 0
   try {
-    const text = JSON.stringify({ content, files, key })
-    sessionStorage.setItem(nameOf(conversationId), text)
-    localStorage.setItem(nameOf(conversationId), text)
+    // Also when it is nothing: this tab has had its say, and takes nothing over from others.
+    sessionStorage.setItem(name, text)
+    if (!isNothing) localStorage.setItem(name, text)
+    else if (isOurs(conversationId)) localStorage.removeItem(name)
     return true
   } catch {
+    sessionStorage.removeItem(name)
+    if (isOurs(conversationId)) localStorage.removeItem(name)
     return false
   }
 }
 
-/** Another tab's message is not ours to remove. */
-function forget(conversationId: string, key: string): void {
+/** Another tab's words are not ours to remove. */
+function isOurs(conversationId: string): boolean {
+  const before = known.get(conversationId)
+  const keys = new Set(before ? [before.draft.key, ...before.unsent.map((draft) => draft.key)] : [])
   try {
-    sessionStorage.removeItem(nameOf(conversationId))
-    const stored = localStorage.getItem(nameOf(conversationId))
-    const owner = stored === null ? null : (JSON.parse(stored) as Partial<Draft>).key
-    if (owner === key) localStorage.removeItem(nameOf(conversationId))
+    const text = localStorage.getItem(nameOf(conversationId))
+    if (text === null) return false
+    const { draft, unsent } = JSON.parse(text) as Stored
+    return [draft, ...unsent].some((one) => keys.has(one.key))
   } catch {
-    localStorage.removeItem(nameOf(conversationId))
+    return true
   }
 }

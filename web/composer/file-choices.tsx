@@ -38,7 +38,7 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
   const paths = typed === null || typed === dismissed ? [] : fitting
 
   function handle(event: KeyboardEvent, choose: (path: string) => void): boolean {
-    if (paths.length === 0) return false
+    if (paths.length === 0 || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return false
     const chosen = paths[active]
     if (event.key === 'ArrowDown') setActive((active + 1) % paths.length)
     else if (event.key === 'ArrowUp') setActive((active + paths.length - 1) % paths.length)

@@ -1,26 +1,57 @@
-import { type Draft, dropDraft, returnDrafts, takeDraft } from './drafts.ts'
+import { RequestError } from '../../src/client/index.ts'
+import { server } from '../server.ts'
+import { type Draft, hold, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
-/** Messages on their way, in the order in which they were sent: one is posted when the one before it was accepted. */
-const outboxes = new Map<string, Draft[]>()
+const sending = new Set<string>()
 
-/** Throws when one was not accepted; it and all behind it are back in the field then. */
-export async function sendDraft(
-  conversationId: string,
-  post: (draft: Draft) => Promise<unknown>,
-): Promise<void> {
-  const box = outboxes.get(conversationId) ?? []
-  outboxes.set(conversationId, box)
-  box.push(takeDraft(conversationId))
+/**
+ * Sends what is in the field, behind what was sent before and is not known to be accepted: in its order, each with its own key, so that
+ * none is accepted twice. Throws when one was not accepted; it and all behind it are still there.
+ */
+export async function sendDraft(conversationId: string): Promise<void> {
+  takeDraft(conversationId)
   // Whoever is at it goes on with this one.
-  if (box.length > 1) return
-  for (let [next] = box; next; [next] = box) {
-    try {
-      await post(next)
-    } catch (error) {
-      returnDrafts(conversationId, box.splice(0))
+  if (sending.has(conversationId)) return
+  sending.add(conversationId)
+  try {
+    for (let next = first(conversationId); next; next = first(conversationId))
+      await send(conversationId, next)
+  } finally {
+    sending.delete(conversationId)
+  }
+}
+
+export function isSending(conversationId: string): boolean {
+  return sending.has(conversationId)
+}
+
+function first(conversationId: string): Draft | undefined {
+  return unsaidOf(conversationId).unsent[0]
+}
+
+async function send(conversationId: string, draft: Draft): Promise<void> {
+  const { content, files, attached, key } = draft
+  try {
+    await server.sendMessage(
+      conversationId,
+      {
+        content,
+        ...(files.length > 0 ? { active_files: [...files] } : {}),
+        ...(attached.length > 0
+          ? { attachments: attached.map(({ name, content: text }) => ({ name, content: text })) }
+          : {}),
+      },
+      { idempotencyKey: key },
+    )
+  } catch (error) {
+    // It was accepted with attachments that a reload has lost since.
+    const isThere = error instanceof RequestError && error.code === 'idempotency_key_reused'
+    if (!isThere) {
+      const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)
+      if (isRefused) takeBack(conversationId, draft)
+      else hold(conversationId, draft)
       throw error
     }
-    box.shift()
-    if (box.length === 0) dropDraft(conversationId, next)
   }
+  settle(conversationId, draft)
 }

@@ -57,6 +57,10 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
       className={wide ? 'dialog wide' : 'dialog'}
       aria-labelledby={heading}
       onClose={onClose}
+      onCancel={(event) => {
+        // What is under way would go on unseen.
+        if (isBusy) event.preventDefault()
+      }}
     >
       <form onSubmit={(event) => void submit(event)}>
         <h2 id={heading}>{title}</h2>
@@ -67,7 +71,9 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
           </p>
         )}
         <div className="dialog-buttons">
-          <Button onClick={close}>{action ? text.cancel : text.close}</Button>
+          <Button disabled={isBusy} onClick={close}>
+            {action ? text.cancel : text.close}
+          </Button>
           {action && (
             <Button type="submit" look={action.look ?? 'main'} disabled={isBusy || action.isReady === false}>
               {isBusy ? text.working : action.label}

@@ -24,6 +24,8 @@ interface Shown {
 
 interface Notices {
   show(notice: Notice): void
+  /** What was said about this holds no longer. */
+  dismiss(about: string): void
   /** Does something and says what went wrong, if something does. */
   attempt(work: () => Promise<unknown>): Promise<void>
 }
@@ -42,10 +44,9 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
     function show(notice: Notice): void {
       const no = ++last
       const about = notice.about ?? notice.message
-      setShown((list) => [
-        ...roomFor(list.filter((one) => (one.about ?? one.message) !== about)),
-        { ...notice, no },
-      ])
+      const isSame = (one: Notice) =>
+        (one.about ?? one.message) === about && (!one.actions || one.about !== undefined)
+      setShown((list) => [...roomFor(list.filter((one) => !isSame(one))), { ...notice, no }])
       // Whatever can be undone, or has to be read, stays until it is closed.
       if (!notice.actions && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
     }
@@ -56,7 +57,8 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
         show({ message: explain(error), isProblem: true })
       }
     }
-    return { show, attempt }
+    const dismiss = (about: string) => setShown((list) => list.filter((one) => one.about !== about))
+    return { show, dismiss, attempt }
   }, [close])
 
   const list = useMemo(() => ({ shown, close }), [shown, close])
@@ -72,7 +74,7 @@ const MOST = 4
 /** What can be undone is not pushed out by what can't. */
 function roomFor(list: Shown['shown']): Shown['shown'] {
   if (list.length < MOST) return list
-  const dropped = list.find((notice) => !notice.actions) ?? list[0]
+  const dropped = list.find((notice) => !notice.actions)
   return list.filter((notice) => notice !== dropped)
 }
 
@@ -81,6 +83,7 @@ export function NoticeList() {
   const { shown, close } = use(ListContext)
   const { attempt } = useNotices()
   const { conversationId } = usePlace()
+  const [busy, setBusy] = useState<number | null>(null)
   const here = shown.filter((notice) => (notice.conversationId ?? conversationId) === conversationId)
   return (
     <div className="notices" role="status">
@@ -100,10 +103,14 @@ export function NoticeList() {
             <Button
               key={label}
               icon="restore"
+              disabled={busy === no}
               onClick={() => {
-                close(no)
+                setBusy(no)
                 focusComposer()
-                void attempt(run)
+                void attempt(async () => {
+                  await run()
+                  close(no)
+                }).finally(() => setBusy(null))
               }}
             >
               {label}

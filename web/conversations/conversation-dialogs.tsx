@@ -37,7 +37,11 @@ export function DeleteConversationDialog({ conversation: { id, title }, onClose 
   async function remove(): Promise<void> {
     await server.deleteConversation(id)
     if (placeOf(location.href).conversationId === id) go({}, 'replace')
-    show({ message: text.conversations.deleted(name), actions: [{ label: text.undo, run: undo }] })
+    show({
+      message: text.conversations.deleted(name),
+      about: `deleted ${id}`,
+      actions: [{ label: text.undo, run: undo }],
+    })
     void queries.invalidateQueries({ queryKey: keys.conversations })
   }
   async function undo(): Promise<void> {

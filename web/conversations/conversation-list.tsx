@@ -1,7 +1,6 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type RefObject, useDeferredValue, useState } from 'react'
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
-import type { About } from '../../src/protocol/api/service.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
@@ -9,7 +8,7 @@ import { More } from '../controls/more.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
-import { explain, keys, queries, refresh, server } from '../server.ts'
+import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.tsx'
 import { inFamilyOrder } from './family-order.ts'
@@ -115,6 +114,7 @@ export function ConversationList({
   )
 }
 
+const BEGUN = 'waymark.begun'
 let starting: Promise<void> | null = null
 
 /** Pressed twice, it begins one. */
@@ -125,15 +125,14 @@ export function startConversation(): Promise<void> {
   return starting
 }
 
-/** One that nothing has been said in yet is as good as new. */
+/** The one that was begun here last, if nothing has been said in it yet, is as good as new. */
 async function start(): Promise<void> {
   const { items } = await server.listConversations({ limit: 20 })
-  const here = queries.getQueryData<About>(keys.about)?.workspace_id
-  const empty = items.find(
-    ({ title, head_event_number, is_running, queued, workspace_id }) =>
-      title === null && head_event_number <= 2 && !is_running && queued === 0 && workspace_id === here,
-  )
-  const { id } = empty ?? (await server.createConversation())
+  const begun = items.find((conversation) => conversation.id === sessionStorage.getItem(BEGUN))
+  const isEmpty =
+    begun?.title === null && begun.head_event_number <= 2 && !begun.is_running && begun.queued === 0
+  const { id } = begun && isEmpty ? begun : await server.createConversation()
+  sessionStorage.setItem(BEGUN, id)
   go({ conversationId: id })
   refresh(id)
   // When it is drawn.

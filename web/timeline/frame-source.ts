@@ -14,28 +14,36 @@ const BLOCK = 500
 const AT_LEAST = 200
 
 export function createFrameSource(conversationId: string): FrameSource {
-  const blocks = new Map<number, Promise<AnyFrame[]>>()
+  const blocks = new Map<number, { reading: Promise<AnyFrame[]>; upTo: number }>()
 
-  function block(number: number): Promise<AnyFrame[]> {
+  /** The block that holds this event. The last one still grows: it is read again when it does not reach that far. */
+  function block(number: number, at = Number.POSITIVE_INFINITY): Promise<AnyFrame[]> {
     const known = blocks.get(number)
-    if (known) return known
-    const reading = read(conversationId, number * BLOCK + 1, (number + 1) * BLOCK)
-    blocks.set(number, reading)
-    // The last one still grows; one that could not be read is asked for again.
-    const forget = () => blocks.delete(number)
-    reading.then((frames) => frames.length < BLOCK && forget(), forget)
-    return reading
+    const last = (number + 1) * BLOCK
+    if (known && known.upTo >= Math.min(at, last)) return known.reading
+    const entry = { reading: read(conversationId, number * BLOCK + 1, last), upTo: last }
+    blocks.set(number, entry)
+    entry.reading.then(
+      (frames) => {
+        entry.upTo = frames.at(-1)?.event_id ?? 0
+      },
+      // One that could not be read is asked for again.
+      () => blocks.delete(number),
+    )
+    return entry.reading
   }
 
   return {
     async frame(at) {
-      return (await block(blockOf(at))).find((frame) => frame.event_id === at)
+      return (await block(blockOf(at), at)).find((frame) => frame.event_id === at)
     },
     async transcript(at) {
       /** The last first. */
       const found: AnyFrame[][] = []
       for (let number = blockOf(at); ; number--) {
-        const frames = (await block(number)).filter((frame) => frame.event_id <= at)
+        const frames = (await block(number, Math.min(at, (number + 1) * BLOCK))).filter(
+          (frame) => frame.event_id <= at,
+        )
         const start = number === 0 ? 0 : frames.findIndex((frame) => frame.kind === 'message.user')
         const isEnough = number === 0 || (start >= 0 && at - (frames[start]?.event_id ?? 0) >= AT_LEAST)
         found.push(isEnough ? frames.slice(start) : frames)

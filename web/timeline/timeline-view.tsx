@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useEffect, useMemo, useRef } from 'react'
 import type { Message } from '../../src/protocol/api/ledger.ts'
 import { Boundary } from '../controls/boundary.tsx'
@@ -20,29 +20,39 @@ interface TimelineProps {
   head: number | null
   /** Another one whenever something has left the line. */
   epoch: number
+  lastMessage: number
   at: number | null
 }
 
-export function TimelineView({ conversationId, head, epoch, at }: TimelineProps) {
+export function TimelineView({ head, ...props }: TimelineProps) {
   if (head === null) return <p className="loading">{text.loading}</p>
-  return <Timeline conversationId={conversationId} head={head} epoch={epoch} at={at} />
+  return <Timeline head={head} {...props} />
 }
 
 const MAX_TICKS = 1000
 
-function Timeline({ conversationId, head, epoch, at: start }: TimelineProps & { head: number }) {
+function Timeline({ conversationId, head, epoch, lastMessage, at: start }: TimelineProps & { head: number }) {
   const replay = useReplay(conversationId, head, epoch, start)
   const { at } = replay
   const messages = useQuery({
-    queryKey: [...keys.conversation(conversationId), 'messages', head, epoch],
-    queryFn: () => allMessages(conversationId),
+    queryKey: [...keys.conversation(conversationId), 'messages', lastMessage, epoch],
+    queryFn: ({ signal }) => allMessages(conversationId, signal),
+    placeholderData: keepPreviousData,
   })
   const ticks = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
 
-  // The address follows, so that what is looked at can be sent to somebody.
+  // The address follows, so that what is looked at can be sent to somebody; where it leads, one goes.
+  const written = useRef(start)
+  const { move } = replay
+  useEffect(() => {
+    if (start !== written.current) move(start ?? head)
+    written.current = start
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another address leads elsewhere
+  }, [start])
   useEffect(() => {
     const timer = setTimeout(() => {
-      go({ conversationId, view: 'timeline', at: at === head ? null : at }, 'replace')
+      written.current = at === head ? null : at
+      go({ conversationId, view: 'timeline', at: written.current }, 'replace')
     }, 300)
     return () => clearTimeout(timer)
   }, [conversationId, at, head])
@@ -85,14 +95,14 @@ function Timeline({ conversationId, head, epoch, at: start }: TimelineProps & { 
   )
 }
 
-async function allMessages(conversationId: string): Promise<Message[]> {
+async function allMessages(conversationId: string, signal: AbortSignal): Promise<Message[]> {
   const found: Message[] = []
   let cursor: string | undefined
   do {
     const page = await server.messages(conversationId, { limit: 200, ...(cursor ? { cursor } : {}) })
     found.push(...page.items)
     cursor = page.next_cursor ?? undefined
-  } while (cursor !== undefined && found.length < MAX_TICKS)
+  } while (cursor !== undefined && found.length < MAX_TICKS && !signal.aborted)
   return found
 }
 

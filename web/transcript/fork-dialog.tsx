@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import { changeDraft } from '../composer/drafts.ts'
+import { sendDraft } from '../composer/outbox.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { titleFrom } from '../format.ts'
@@ -16,6 +17,8 @@ export interface ForkPlace {
   messageId?: string
   /** What that message says: it is in the fork's field, to be said in other words. */
   content?: string
+  activeFiles?: readonly string[]
+  hasAttachments?: boolean
   eventNumber?: number
   /** What was said: another wording of it is sent in the fork at once. */
   said?: { content: string; activeFiles: readonly string[]; hasAttachments: boolean }
@@ -44,6 +47,7 @@ export function ForkDialog({
   }))
   const { title, content, files, key } = wish
   const change = (part: Partial<typeof wish>) => setWish({ ...wish, ...part, key: newId('msg') })
+  const reword = (next: string) => setWish({ ...wish, content: next })
 
   async function fork(): Promise<void> {
     const made = await server.fork(
@@ -56,15 +60,19 @@ export function ForkDialog({
       },
       { idempotencyKey: key },
     )
-    if (said) {
-      const along = said.activeFiles.length > 0 ? { active_files: [...said.activeFiles] } : {}
-      await server.sendMessage(made.id, { content, ...along }, { idempotencyKey: `${key} message` })
-    }
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
-    const { content: words } = place
-    if (words !== undefined) changeDraft(made.id, () => ({ content: words }))
+    // What was to be said is in the fork's field before it is sent from there: nothing of it is lost should that fail.
+    const written = said ? content : place.content
+    if (written !== undefined) changeDraft(made.id, () => ({ content: written, files: stillNamed(written) }))
     go({ conversationId: made.id })
     refresh(made.id)
+    if (said) void notices.attempt(() => sendDraft(made.id))
+  }
+
+  /** Files that were named before and are not any more do not go along. */
+  function stillNamed(written: string): string[] {
+    const { content: before = '', activeFiles = [] } = said ?? place
+    return activeFiles.filter((path) => !before.includes(`@${path}`) || written.includes(`@${path}`))
   }
 
   return (
@@ -79,11 +87,11 @@ export function ForkDialog({
       }}
     >
       <p>{place.eventNumber === undefined ? text.fork.meansBefore : text.fork.meansBehind}</p>
-      {said?.hasAttachments && <p className="quiet">{text.fork.noAttachments}</p>}
+      {(said ?? place).hasAttachments && <p className="quiet">{text.fork.noAttachments}</p>}
       {said && (
         <label className="field">
           {text.fork.message}
-          <textarea rows={6} value={content} onChange={(event) => change({ content: event.target.value })} />
+          <textarea rows={6} value={content} onChange={(event) => reword(event.target.value)} />
         </label>
       )}
       <label className="field">

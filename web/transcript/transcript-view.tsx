@@ -42,8 +42,8 @@ export function TranscriptView({
   const act = useCallback((action: MessageAction, message: MessageEntry) => {
     const { messageId, content, checkpointId, activeFiles, attachments } = message
     if (action === 'restore' && checkpointId !== null) setAsked({ type: 'restore', checkpointId })
-    if (action === 'fork') setAsked({ type: 'fork', place: { messageId, content } })
     const said = { content, activeFiles, hasAttachments: attachments.length > 0 }
+    if (action === 'fork') setAsked({ type: 'fork', place: { messageId, ...said } })
     if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
     if (action === 'delete') setAsked({ type: 'delete', message })
   }, [])

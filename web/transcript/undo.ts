@@ -59,6 +59,7 @@ export async function bringBack(conversationId: string, messageId: string, notic
 
 async function undelete(conversationId: string, messageId: string, notices: Notices): Promise<void> {
   const { left_message_id, cleared } = await server.undelete(conversationId, { message_id: messageId })
+  notices.dismiss(`deletion ${conversationId}`)
   if (left_message_id !== null || cleared.length > 0) {
     const back = left_message_id ?? ''
     notices.show({
@@ -82,12 +83,12 @@ async function saidSince(conversationId: string, messageId: string): Promise<num
     server.conversation(conversationId),
     server.queue(conversationId),
   ])
-  const { entries, from } = await server.transcriptAt(conversationId, head_event_number)
+  const { entries } = await server.transcriptAt(conversationId, head_event_number)
   const cut = entries.findLastIndex(
     ({ type, ...entry }) =>
       type === 'mark' && 'mark' in entry && entry.mark.kind === 'cut' && entry.mark.messageId === messageId,
   )
-  // Further back than what was read: then there is more since than that.
-  const later = cut < 0 && from === 1 ? [] : entries.slice(cut + 1)
-  return later.filter((entry) => entry.type === 'message').length + queue.items.length
+  const later = entries.slice(cut + 1).filter((entry) => entry.type === 'message').length + queue.items.length
+  // Further back than what was read, or gone itself: then there is more since than that.
+  return cut < 0 ? Math.max(1, later) : later
 }

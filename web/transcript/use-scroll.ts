@@ -1,12 +1,4 @@
-import {
-  type RefObject,
-  useCallback,
-  useEffect,
-  useLayoutEffect,
-  useRef,
-  useState,
-  type WheelEvent,
-} from 'react'
+import { type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import type { VirtualizerHandle } from 'virtua'
 import type { Row } from './rows.ts'
 import { distanceTo, keepPlace, keptPlace, placeIn } from './scroll-place.ts'
@@ -38,7 +30,7 @@ export interface Scroll {
   isPrepended: boolean
   handlers: {
     onScroll(): void
-    onWheel(event: WheelEvent): void
+    onWheel(): void
     onTouchMove(): void
     onPointerDown(): void
     onPointerMove(event: { buttons: number }): void
@@ -110,6 +102,10 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   useLayoutEffect(() => {
     lastFrom.current = from
     stick()
+    const element = scroller.current
+    if (!element || !isPlaced.current) return
+    const left = element.scrollHeight - element.scrollTop - element.clientHeight
+    setAtEnd(sticks.current || left < NEAR_END)
   }, [rows, from, stick])
 
   // A card that opens, or rows that turn out higher than they were thought to be, move the end, too.
@@ -173,10 +169,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     isPrepended: from < lastFrom.current,
     handlers: {
       onScroll,
-      onWheel(event) {
-        byHand()
-        if (event.deltaY < 0) sticks.current = false
-      },
+      onWheel: byHand,
       onTouchMove: byHand,
       onPointerDown: byHand,
       onPointerMove: ({ buttons }) => void (buttons > 0 && byHand()),
