@@ -42,7 +42,7 @@ export function bytesOf(bytes: number): string {
 export function titleFrom(content: string): string {
   const lines = content.split('\n').filter((line) => line.trim() !== '')
   const told = lines.find((line) => !line.startsWith('!')) ?? lines[0] ?? ''
-  return shortened(told.replaceAll(/[*_`#>]+/g, ''), 60) || shortened(content, 60)
+  return shortened(told.replaceAll(/[*`]+|^[#>\s]+/g, ''), 60) || shortened(content, 60)
 }
 
 /** A long line as far as there is room. */

@@ -6,6 +6,7 @@ import { drawFamily } from './branches/family-graph.ts'
 import { mentionAt, withMention } from './composer/mention.ts'
 import { groupParts, nameOfOrigin } from './context/parts.ts'
 import { inFamilyOrder } from './conversations/family-order.ts'
+import { titleFrom } from './format.ts'
 import { addressOf, placeOf } from './location.tsx'
 import { diffLines } from './transcript/diff-lines.ts'
 import { decodeEntities } from './transcript/entities.ts'
@@ -90,6 +91,14 @@ describe('parts of the page that need no browser', () => {
     ]) {
       expect(safeAddress(href), href).toBeNull()
     }
+  })
+
+  it('a title is what was said first, without marks', () => {
+    expect(titleFrom('## Look at **this** `code`\nand more')).toBe('Look at this code')
+    expect(titleFrom('!wait 40\nWhat is snake_case?')).toBe('What is snake_case?')
+    expect(titleFrom('!write_to_file {"path":"a"}')).toBe('!write_to_file {"path":"a"}')
+    expect(titleFrom('***')).toBe('***')
+    expect(titleFrom('x'.repeat(100)).length).toBe(60)
   })
 
   it('entities are read once', () => {
