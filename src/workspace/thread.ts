@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { copyFolder } from './repository.ts'
-import { openSharedObjects, openWorkspace, type Workspace, type WorkspaceOptions } from './workspace.ts'
+import { openSharedObjects } from './shared-objects.ts'
+import { openWorkspace, type Workspace, type WorkspaceOptions } from './workspace.ts'
 
 /** A thread of its own for the workspace: reading a hundred thousand files must not stop the event loop. */
 export type ThreadOptions = Omit<WorkspaceOptions, 'onProgress' | 'onPlanned' | 'copy'>

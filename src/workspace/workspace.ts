@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import type { FilesThen } from '../core/work-sessions.ts'
 import { createAside } from './aside.ts'
@@ -6,17 +6,16 @@ import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
 import { filesIn, withEdits } from './files-then.ts'
-import { createGit, type Git } from './git.ts'
 import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
-import { type Manifest, openManifest, type ToolWritten } from './manifest.ts'
+import { openManifest, type ToolWritten } from './manifest.ts'
 import { matchPaths } from './match-paths.ts'
-import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { readRecord } from './record.ts'
-import { conversationsOnDisk, copyFolder, prepareStore, readBranches } from './repository.ts'
+import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
 import { foresee, type RestoreOutcome, restore } from './restore.ts'
 import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
+import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
 import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
@@ -154,46 +153,6 @@ export interface WorkspaceOptions {
 
 const MANY_PACKS = 20
 const MAX_SHOWN_BYTES = 1024 * 1024
-
-/** What all working copies of a data folder share: one store of objects, and one thing at a time. */
-export interface SharedObjects {
-  store: string
-  /** The project's own. */
-  manifest: Manifest
-  objects: ObjectStore
-  git: Git
-  inTurn<T>(work: () => Promise<T>): Promise<T>
-  close(): void
-}
-
-export function openSharedObjects(options: Pick<WorkspaceOptions, 'dataDir' | 'path'>): SharedObjects {
-  const dataDir = realpathSync(options.dataDir)
-  const store = prepareStore(dataDir)
-  mkdirSync(join(dataDir, 'tmp', 'cookies'), { recursive: true })
-  const manifest = openManifest(join(dataDir, 'manifest.db'))
-  // While we hold it nobody writes packs: what is half-written was left by somebody who is gone.
-  manifest.lock('quickly')
-  clearLeftovers(join(store, 'objects'))
-  manifest.commit()
-  const objects = createObjectStore(join(store, 'objects'))
-  const git = withRecent(createGit({ store, path: options.path }), objects)
-  let turn: Promise<unknown> = Promise.resolve()
-  return {
-    store,
-    manifest,
-    objects,
-    git,
-    inTurn(work) {
-      const next = turn.then(work, work)
-      turn = next.catch(() => {})
-      return next
-    },
-    close() {
-      git.close()
-      manifest.close()
-    },
-  }
-}
 
 export function openWorkspace(
   options: WorkspaceOptions,
@@ -442,11 +401,6 @@ export function openWorkspace(
         if (!given) shared.close()
       }),
   }
-}
-
-/** What we have just written ourselves need not be asked for. */
-function withRecent(git: Git, objects: ObjectStore): Git {
-  return { ...git, read: async (oid) => objects.recent(oid) ?? (await git.read(oid)) }
 }
 
 /** Our folder as seen from the root, when it lies in it. */
