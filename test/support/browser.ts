@@ -69,8 +69,12 @@ async function signIn({ url, token }: { url: string; token: string }) {
 export async function say(page: Page, content: string): Promise<void> {
   const field = page.getByRole('textbox', { name: 'Message' })
   await field.fill(content)
+  const answered = page.waitForResponse(
+    (response) => response.request().method() === 'POST' && response.url().endsWith('/messages'),
+  )
   await page.keyboard.press('Enter')
-  // It is emptied when the server has taken the message.
+  // The field is emptied at once; the server has the message when it answers.
+  await answered
   await expect.poll(() => field.inputValue()).toBe('')
 }
 
