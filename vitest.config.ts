@@ -8,6 +8,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
+    // V8 may lose track of a page of code when threads come and go, and ends the process ("Check failed: jit_page.has_value()").
+    execArgv: ['--no-memory-protection-keys'],
     expect: { poll: { timeout: 15_000 } },
     projects: [
       {
