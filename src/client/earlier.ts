@@ -39,7 +39,7 @@ export async function readBack(
 }
 
 /** The frames just before an event, as they stand in the ledger. */
-export async function readPage(
+async function readPage(
   client: ClientOptions,
   conversationId: string,
   before: number,

@@ -13,7 +13,7 @@ import { changeDraft, type Draft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { focusComposer } from './focus.ts'
 import { mentionAt, withMention } from './mention.ts'
-import { isSending, sendDraft } from './outbox.ts'
+import { sendDraft } from './outbox.ts'
 
 /** Conversations that were given a title here, by their first message. */
 const titled = new Set<string>()
@@ -29,7 +29,7 @@ export function Composer({
   isUntitled: boolean
 }) {
   const { attempt, show } = useNotices()
-  const { draft, unsent, isKept } = useUnsaid(conversationId)
+  const { draft, unsent, isSending, isKept } = useUnsaid(conversationId)
   const { attached } = draft
   const mayWrite = useMay('conversations:write')
   const [caret, setCaret] = useState(0)
@@ -133,9 +133,7 @@ export function Composer({
       }}
     >
       <Waiting queue={queue} conversationId={conversationId} />
-      {!isSending(conversationId) && (
-        <Unsent drafts={unsent} conversationId={conversationId} onAgain={() => void send()} />
-      )}
+      {!isSending && <Unsent drafts={unsent} conversationId={conversationId} onAgain={() => void send()} />}
       {(draft.files.length > 0 || attached.length > 0) && (
         <ul className="chips" aria-label={text.composer.along}>
           {draft.files.map((path) => (

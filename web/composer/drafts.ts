@@ -18,6 +18,8 @@ export interface Unsaid {
   draft: Draft
   /** Sent, and not known to be accepted: the first was sent first. */
   unsent: readonly Draft[]
+  /** They are on their way. */
+  isSending: boolean
   /** Whether it would survive a reload. */
   isKept: boolean
 }
@@ -87,7 +89,15 @@ function without(drafts: readonly Draft[], key: string): Draft[] {
 
 function put(conversationId: string, draft: Draft, unsent: readonly Draft[]): void {
   const isKept = keep(conversationId, draft, unsent)
-  known.set(conversationId, { draft, unsent, isKept })
+  set(conversationId, { ...unsaidOf(conversationId), draft, unsent, isKept })
+}
+
+export function setSending(conversationId: string, isSending: boolean): void {
+  set(conversationId, { ...unsaidOf(conversationId), isSending })
+}
+
+function set(conversationId: string, unsaid: Unsaid): void {
+  known.set(conversationId, unsaid)
   for (const listener of listeners) listener()
 }
 
@@ -117,14 +127,14 @@ function stored(conversationId: string): Unsaid {
       const last = all.at(-1)
       // A single one goes back into the field; unchanged it is still the same message.
       if (last && (all.length === 1 || draft.content !== '')) {
-        return { draft: last, unsent: all.slice(0, -1), isKept: true }
+        return { draft: last, unsent: all.slice(0, -1), isSending: false, isKept: true }
       }
-      return { draft: emptyDraft(), unsent: all, isKept: true }
+      return { draft: emptyDraft(), unsent: all, isSending: false, isKept: true }
     } catch {
       // What can't be read any more is as good as nothing.
     }
   }
-  return { draft: emptyDraft(), unsent: [], isKept: true }
+  return { draft: emptyDraft(), unsent: [], isSending: false, isKept: true }
 }
 
 function asDraft({ content, files, key }: Omit<Draft, 'attached'>): Draft {

@@ -1,8 +1,6 @@
 import { RequestError } from '../../src/client/index.ts'
 import { server } from '../server.ts'
-import { type Draft, hold, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
-
-const sending = new Set<string>()
+import { type Draft, hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
 /**
  * Sends what is in the field, behind what was sent before and is not known to be accepted: in its order, each with its own key, so that
@@ -11,18 +9,14 @@ const sending = new Set<string>()
 export async function sendDraft(conversationId: string): Promise<void> {
   takeDraft(conversationId)
   // Whoever is at it goes on with this one.
-  if (sending.has(conversationId)) return
-  sending.add(conversationId)
+  if (unsaidOf(conversationId).isSending) return
+  setSending(conversationId, true)
   try {
     for (let next = first(conversationId); next; next = first(conversationId))
       await send(conversationId, next)
   } finally {
-    sending.delete(conversationId)
+    setSending(conversationId, false)
   }
-}
-
-export function isSending(conversationId: string): boolean {
-  return sending.has(conversationId)
 }
 
 function first(conversationId: string): Draft | undefined {

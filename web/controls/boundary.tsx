@@ -2,7 +2,7 @@ import { Component, type ReactNode } from 'react'
 import { text } from '../text.ts'
 
 /** What can't be drawn says so, and everything else stays. */
-export class Boundary extends Component<{ children: ReactNode; name?: string }, { problem: string | null }> {
+export class Boundary extends Component<{ children: ReactNode }, { problem: string | null }> {
   override state: { problem: string | null } = { problem: null }
 
   static getDerivedStateFromError(error: unknown): { problem: string } {
