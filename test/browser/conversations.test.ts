@@ -87,7 +87,7 @@ describe('the list of conversations in a browser', () => {
     const row = list(page).getByRole('listitem').filter({ hasText: 'Asking' })
     await row.getByText('waits for you').waitFor()
     await row.getByRole('link').click()
-    await page.getByText('Waits for your answer').waitFor()
+    await page.getByText('Waits for your answer', { exact: true }).waitFor()
     await expect.poll(() => page.title()).toBe('❓ Asking · Waymark')
     await page.getByRole('button', { name: 'Deny' }).click()
     await row.getByText('waits for you').waitFor({ state: 'detached' })
