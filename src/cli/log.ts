@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { Client, StreamOptions } from '../client/index.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
+import { CommandError } from './output.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
 import { sayWhenLost } from './say-when-lost.ts'
 
@@ -9,6 +10,7 @@ interface LogFlags extends Record<string, unknown> {
   json?: boolean
   follow?: boolean
   brief?: boolean
+  attachment?: string
 }
 
 export function logCommand(): Command {
@@ -17,6 +19,10 @@ export function logCommand(): Command {
     .argument('[conversation]', 'its id; default: the one that changed last')
     .option('-f, --follow', 'go on as more happens, until Ctrl-C')
     .option('--brief', 'without what tools returned and changed')
+    .option(
+      '--attachment <name>',
+      'print the text of this name that went with a message; of several, the last',
+    )
     .option('--json', 'print the frames as they are stored, one a line')
     .addHelpText(
       'after',
@@ -24,6 +30,7 @@ export function logCommand(): Command {
 Examples:
   waymark log
   waymark log conv_01m7ge5wdas4rvsp14pjg3nkaf --follow
+  waymark log --attachment spec.md > spec.md
   waymark log --json | jq .kind`,
     )
     .action(async (conversation: string | undefined, flags: LogFlags) => {
@@ -32,6 +39,7 @@ Examples:
       const stop = new AbortController()
       process.once('SIGINT', () => stop.abort())
       const options = { follow: flags.follow ?? false, signal: stop.signal, onState: sayWhenLost() }
+      if (flags.attachment !== undefined) return await printAttachment(client, id, flags.attachment)
       await (flags.json
         ? printFrames(client, id, options)
         : printTranscript(client, id, options, flags.brief ?? false))
@@ -57,4 +65,15 @@ async function printTranscript(
     places: true,
   })
   for await (const transcript of client.transcript(id, options)) printer.show(transcript)
+}
+
+async function printAttachment(client: Client, id: string, name: string): Promise<void> {
+  let found: string | undefined
+  for await (const { entries } of client.transcript(id, { follow: false })) {
+    const attachments = entries.flatMap((entry) => (entry.type === 'message' ? entry.attachments : []))
+    found = attachments.findLast((one) => one.name === name)?.sha256
+  }
+  if (found === undefined) throw new CommandError(`no message here came with a text named ${name}`)
+  const { content } = await client.attachment(id, found)
+  process.stdout.write(content)
 }

@@ -1,4 +1,13 @@
-import type { Entry, FileEdit, Item, Mark, RunEntry, ToolItem, Transcript } from '../replay/transcript.ts'
+import type {
+  Entry,
+  FileEdit,
+  Item,
+  Mark,
+  MessageEntry,
+  RunEntry,
+  ToolItem,
+  Transcript,
+} from '../replay/transcript.ts'
 import { added, bold, count, dim, printable, removed } from './output.ts'
 
 /** A piece that is printed once, and of which, when it grows, the new part is printed. */
@@ -70,7 +79,7 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
       return [
         {
           id,
-          text: `${head('you', entry.timestamp, `event ${entry.at}  ${entry.messageId}`, options)}${printable(entry.content)}\n\n`,
+          text: `${head('you', entry.timestamp, `event ${entry.at}  ${entry.messageId}`, options)}${printable(entry.content)}\n${alongWith(entry)}\n`,
         },
       ]
     case 'mark': {
@@ -80,6 +89,12 @@ function blocksOf(entry: Entry, options: PrinterOptions): Block[] {
     case 'run':
       return runBlocks(entry, id, options)
   }
+}
+
+function alongWith({ activeFiles, attachments }: MessageEntry): string {
+  const texts = attachments.map(({ name, bytes }) => `${name} (${count(bytes, 'byte')})`)
+  const names = [...activeFiles, ...texts]
+  return names.length === 0 ? '' : `${dim(`· with ${printable(names.join(', '))}`)}\n`
 }
 
 function head(who: string, when: string, place: string, { places = false }: PrinterOptions): string {

@@ -25,6 +25,7 @@ import type {
 import type {
   AcceptedMessage,
   AnswerApproval,
+  AttachmentView,
   QueueView,
   SendMessage,
   Stopped,
@@ -105,6 +106,8 @@ export interface Client {
     message: SendMessage,
     options?: { idempotencyKey?: string },
   ): Promise<AcceptedMessage>
+  /** A text that went with a message. */
+  attachment(id: string, sha256: string): Promise<AttachmentView>
   queue(id: string): Promise<QueueView>
   /** Takes a waiting message out of the queue. */
   removeQueued(id: string, runId: string): Promise<void>
@@ -185,6 +188,7 @@ export function createClient(options: ClientOptions): Client {
     messages: (id, query = {}) => json(`${one(id)}/messages`, { query: { ...query } }),
     sendMessage: (id, message, { idempotencyKey } = {}) =>
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
+    attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
     queue: (id) => json(`${one(id)}/queue`),
     async removeQueued(id, runId) {
       await request(client, `${one(id)}/queue/${encodeURIComponent(runId)}`, { method: 'DELETE' })

@@ -22,6 +22,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   message_not_deletable: 409,
   message_not_deleted: 409,
   response_not_found: 404,
+  attachment_not_found: 404,
   checkpoint_not_found: 404,
   idempotency_key_reused: 422,
   approval_not_pending: 409,

@@ -26,7 +26,7 @@ export interface MessageEntry extends Span {
   checkpointId: string | null
   workSession: string | null
   activeFiles: readonly string[]
-  attachments: readonly { name: string; bytes: number }[]
+  attachments: readonly { name: string; sha256: string; bytes: number }[]
   timestamp: string
 }
 

@@ -29,7 +29,7 @@ describe('a page whose server is killed', () => {
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
     await untilIdle(page)
-    await say(page, '!wait 20\n!say 150')
+    await say(page, '!wait 40\n!say 150')
     await say(page, 'What is my name?')
     await page.waitForFunction(
       () => (document.querySelector('.answer:last-of-type') ? document.body.innerText.length : 0) > 600,

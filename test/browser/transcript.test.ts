@@ -141,19 +141,24 @@ describe('the transcript in a browser', () => {
     expect(await transcriptText(page)).toBe(text)
   })
 
-  it('[R1] messages wait as chips that can be taken back, and go on by themselves', async () => {
+  it('[R1] [P3] messages wait as chips that can be taken out, and go on by themselves', async () => {
     const { page } = await start('Queue')
-    await say(page, '!wait 40\n!say 60')
+    await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
     await say(page, 'second message')
     await say(page, 'third message')
     const waiting = page.getByRole('list', { name: 'Waiting messages' })
     await expect.poll(() => waiting.getByRole('listitem').count()).toBe(2)
-    expect(
-      await page.getByRole('navigation', { name: 'Conversations' }).getByText('2 queued').count(),
-    ).toBeLessThan(2)
-    await waiting.getByRole('button', { name: 'Take back “third message”' }).click()
+    await page.getByRole('navigation', { name: 'Conversations' }).getByText('2 queued').waitFor()
+    await waiting.getByRole('button', { name: 'Take out “third message”' }).click()
     await expect.poll(() => waiting.getByRole('listitem').count()).toBe(1)
+    // What was taken out can still be said.
+    await page
+      .locator('.notice', { hasText: 'Taken out of the queue: third message' })
+      .getByRole('button', { name: 'Back into the field' })
+      .click()
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('third message')
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
     await page.locator('.row.message', { hasText: 'second message' }).waitFor({ timeout: 20_000 })
     await untilIdle(page)
     expect(await transcriptText(page)).not.toContain('third message')

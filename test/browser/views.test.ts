@@ -76,7 +76,7 @@ describe('looking back in a browser', () => {
 
   it('[P7] the timeline replays with its timing, word for word', async () => {
     const { page } = await start('Replay')
-    await say(page, '!wait 60\n!say 20')
+    await say(page, '!wait 150\n!say 20')
     await untilIdle(page)
     await view(page, 'Timeline')
     await page.getByRole('button', { name: 'Play', exact: true }).click()

@@ -76,6 +76,24 @@ describe('talking to the agent from a terminal', () => {
     expect(await run(['send'])).toMatchObject({ code: 1, stderr: 'waymark: there is nothing to send\n' })
   })
 
+  it('[C9] a text that went along is named in the log, and printed to the byte', async () => {
+    const { id } = await server.client.createConversation({ title: 'Along' })
+    const spec = join(server.config.project, 'spec.md')
+    const content = 'round\u001b[31m baskets, no newline'
+    await writeFile(spec, 'the first one')
+    await run(['send', '-c', id, '--attach', spec, 'look'])
+    await writeFile(spec, content)
+    await run(['send', '-c', id, '--attach', spec, 'look again'])
+    expect((await run(['log', id])).stdout).toContain(
+      `look again\n· with spec.md (${content.length} bytes)\n`,
+    )
+    expect((await run(['log', id, '--attachment', 'spec.md'])).stdout).toBe(content)
+    expect(await run(['log', id, '--attachment', 'other.md'])).toMatchObject({
+      code: 1,
+      stderr: 'waymark: no message here came with a text named other.md\n',
+    })
+  })
+
   it('queue and stop say what is going on', async () => {
     const { id } = await server.client.createConversation()
     expect((await run(['queue', id])).stdout).toBe('The queue is empty.\n')

@@ -1,4 +1,6 @@
+import type { SendMessage } from '../../src/protocol/api/runs.ts'
 import { newId } from '../../src/protocol/ids.ts'
+import { server } from '../server.ts'
 import { text } from '../text.ts'
 
 /** A text that goes along with a message. */
@@ -24,6 +26,25 @@ export async function readAttachments(
     else read.push({ id: newId('msg'), name: file.name.slice(0, 200), content })
   }
   return { read, refused }
+}
+
+/** Those that went with a message, to go along once more. */
+export async function readSent(
+  conversationId: string,
+  attachments: readonly { name: string; sha256: string }[],
+): Promise<Attached[]> {
+  return await Promise.all(
+    attachments.map(async ({ name, sha256 }) => {
+      const { content } = await server.attachment(conversationId, sha256)
+      return { id: newId('msg'), name, content }
+    }),
+  )
+}
+
+export function asSent(attached: readonly Attached[]): Pick<SendMessage, 'attachments'> {
+  return attached.length === 0
+    ? {}
+    : { attachments: attached.map(({ name, content }) => ({ name, content })) }
 }
 
 function textIn(bytes: Uint8Array): string | null {

@@ -9,7 +9,8 @@ import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
 import { type Attached, readAttachments } from './attachments.ts'
-import { changeDraft, type Draft, takeBack, useUnsaid } from './drafts.ts'
+import { type Draft, emptyDraft } from './draft.ts'
+import { changeDraft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { focusComposer } from './focus.ts'
 import { mentionAt, withMention } from './mention.ts'
@@ -214,8 +215,16 @@ export function Composer({
 
 /** Messages that wait their turn; each can be taken back. */
 function Waiting({ queue, conversationId }: { queue: QueueView | null; conversationId: string }) {
-  const { attempt } = useNotices()
+  const { attempt, show } = useNotices()
   if (!queue || queue.items.length === 0) return null
+
+  async function takeOut(runId: string, content: string): Promise<void> {
+    await server.removeQueued(conversationId, runId)
+    const message = text.composer.takenOut(shortened(content, 60))
+    const run = async () => takeBack(conversationId, { ...emptyDraft(), content })
+    show({ message, conversationId, actions: [{ label: text.composer.takeBack, run }] })
+  }
+
   return (
     <ol className="chips waiting" aria-label={text.composer.waiting}>
       {queue.items.map(({ run_id, content, position }) => (
@@ -227,7 +236,7 @@ function Waiting({ queue, conversationId }: { queue: QueueView | null; conversat
             name={text.composer.remove(shortened(content, 30))}
             onClick={() => {
               focusComposer()
-              void attempt(() => server.removeQueued(conversationId, run_id))
+              void attempt(() => takeOut(run_id, content))
             }}
           />
         </li>

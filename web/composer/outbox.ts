@@ -1,6 +1,8 @@
 import { RequestError } from '../../src/client/index.ts'
 import { server } from '../server.ts'
-import { type Draft, hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
+import { asSent } from './attachments.ts'
+import type { Draft } from './draft.ts'
+import { hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
 /**
  * Sends what is in the field, behind what was sent before and is not known to be accepted: in its order, each with its own key, so that
@@ -31,14 +33,12 @@ async function send(conversationId: string, draft: Draft): Promise<void> {
       {
         content,
         ...(files.length > 0 ? { active_files: [...files] } : {}),
-        ...(attached.length > 0
-          ? { attachments: attached.map(({ name, content: text }) => ({ name, content: text })) }
-          : {}),
+        ...asSent(attached),
       },
       { idempotencyKey: key },
     )
   } catch (error) {
-    // It was accepted with attachments that a reload has lost since.
+    // It was accepted with attachments that were lost since, with the tab they were in.
     const isThere = error instanceof RequestError && error.code === 'idempotency_key_reused'
     if (!isThere) {
       const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)

@@ -1,5 +1,7 @@
 import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
+import type { MessageEntry } from '../../src/replay/transcript.ts'
+import { readSent } from '../composer/attachments.ts'
 import { changeDraft } from '../composer/drafts.ts'
 import { sendDraft } from '../composer/outbox.ts'
 import { Dialog } from '../controls/dialog.tsx'
@@ -18,10 +20,10 @@ export interface ForkPlace {
   /** What that message says: it is in the fork's field, to be said in other words. */
   content?: string
   activeFiles?: readonly string[]
-  hasAttachments?: boolean
+  attachments?: MessageEntry['attachments']
   eventNumber?: number
   /** What was said: another wording of it is sent in the fork at once. */
-  said?: { content: string; activeFiles: readonly string[]; hasAttachments: boolean }
+  said?: Pick<MessageEntry, 'content' | 'activeFiles' | 'attachments'>
 }
 
 export function ForkDialog({
@@ -38,6 +40,7 @@ export function ForkDialog({
 }) {
   const notices = useNotices()
   const { said } = place
+  const { attachments = [] } = said ?? place
   // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
   const [wish, setWish] = useState(() => ({
     title: said ? '' : text.fork.of(parentTitle).slice(0, 500),
@@ -50,6 +53,7 @@ export function ForkDialog({
   const reword = (next: string) => setWish({ ...wish, content: next })
 
   async function fork(): Promise<void> {
+    const attached = await readSent(conversationId, attachments)
     const made = await server.fork(
       conversationId,
       {
@@ -63,7 +67,8 @@ export function ForkDialog({
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
     // What was to be said is in the fork's field before it is sent from there: nothing of it is lost should that fail.
     const written = said ? content : place.content
-    if (written !== undefined) changeDraft(made.id, () => ({ content: written, files: stillNamed(written) }))
+    if (written !== undefined)
+      changeDraft(made.id, () => ({ content: written, files: stillNamed(written), attached }))
     go({ conversationId: made.id })
     refresh(made.id)
     if (said) void notices.attempt(() => sendDraft(made.id))
@@ -87,7 +92,9 @@ export function ForkDialog({
       }}
     >
       <p>{place.eventNumber === undefined ? text.fork.meansBefore : text.fork.meansBehind}</p>
-      {(said ?? place).hasAttachments && <p className="quiet">{text.fork.noAttachments}</p>}
+      {attachments.length > 0 && (
+        <p className="quiet">{text.fork.along(attachments.map(({ name }) => name).join(', '))}</p>
+      )}
       {said && (
         <label className="field">
           {text.fork.message}

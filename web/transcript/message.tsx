@@ -1,23 +1,24 @@
 import { memo } from 'react'
 import type { MessageEntry } from '../../src/replay/transcript.ts'
 import { Button } from '../controls/button.tsx'
-import { Icon } from '../controls/icon.tsx'
-import { bytesOf, dateOf, timeOf } from '../format.ts'
+import { dateOf, timeOf } from '../format.ts'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
 import { CopyButton } from './code-block.tsx'
 import { useKept } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
+import { SentAlong } from './sent-along.tsx'
 
 export type MessageAction = 'restore' | 'fork' | 'edit' | 'delete'
 
 interface MessageProps {
   message: MessageEntry
+  conversationId: string
   onAct(action: MessageAction, message: MessageEntry): void
 }
 
 /** What a person said, as they wrote it, and what can be done from here. */
-export const MessageRow = memo(function MessageRow({ message, onAct }: MessageProps) {
+export const MessageRow = memo(function MessageRow({ message, conversationId, onAct }: MessageProps) {
   const { content, timestamp, activeFiles, attachments, checkpointId } = message
   const isReadOnly = useReadOnly()
   const mayWrite = useMay('conversations:write')
@@ -32,20 +33,7 @@ export const MessageRow = memo(function MessageRow({ message, onAct }: MessagePr
       </div>
       <Said content={content} id={message.messageId} />
       {(activeFiles.length > 0 || attachments.length > 0) && (
-        <ul className="chips" aria-label={text.transcript.sentAlong}>
-          {activeFiles.map((path) => (
-            <li key={path} className="chip">
-              <Icon name="file" />
-              {path}
-            </li>
-          ))}
-          {attachments.map(({ name, bytes }, index) => (
-            <li key={index} className="chip">
-              <Icon name="clip" />
-              {name} <span className="quiet">{bytesOf(bytes)}</span>
-            </li>
-          ))}
-        </ul>
+        <SentAlong message={message} conversationId={conversationId} />
       )}
       {!isReadOnly && (
         <div className="row-actions" role="group" aria-label={text.transcript.actions}>

@@ -1,6 +1,7 @@
 import { useCallback, useMemo, useRef, useState } from 'react'
 import { Virtualizer } from 'virtua'
 import type { MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
+import { asSent, readSent } from '../composer/attachments.ts'
 import { Composer } from '../composer/composer.tsx'
 import { Boundary } from '../controls/boundary.tsx'
 import { Button } from '../controls/button.tsx'
@@ -35,14 +36,14 @@ export function TranscriptView({
   isUntitled: boolean
 }) {
   const { conversationId, transcript, queue } = feed
-  const { attempt, show } = useNotices()
+  const { attempt } = useNotices()
   const [asked, setAsked] = useState<Asked | null>(null)
   const close = useCallback(() => setAsked(null), [])
 
   const act = useCallback((action: MessageAction, message: MessageEntry) => {
     const { messageId, content, checkpointId, activeFiles, attachments } = message
     if (action === 'restore' && checkpointId !== null) setAsked({ type: 'restore', checkpointId })
-    const said = { content, activeFiles, hasAttachments: attachments.length > 0 }
+    const said = { content, activeFiles, attachments }
     if (action === 'fork') setAsked({ type: 'fork', place: { messageId, ...said } })
     if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
     if (action === 'delete') setAsked({ type: 'delete', message })
@@ -60,11 +61,11 @@ export function TranscriptView({
       const { content, activeFiles, attachments } = question
       void attempt(async () => {
         const files = activeFiles.length > 0 ? { active_files: [...activeFiles] } : {}
-        await server.sendMessage(conversationId, { content, ...files })
-        if (attachments.length > 0) show({ message: text.fork.noAttachments })
+        const along = asSent(await readSent(conversationId, attachments))
+        await server.sendMessage(conversationId, { content, ...files, ...along })
       })
     },
-    [conversationId, attempt, show],
+    [conversationId, attempt],
   )
 
   return (
@@ -183,7 +184,7 @@ export function RowView({
 }: { row: Row; conversationId: string } & Pick<RowsProps, 'onAct' | 'onFork' | 'onAgain'>) {
   switch (row.type) {
     case 'message':
-      return <MessageRow message={row.message} onAct={onAct} />
+      return <MessageRow message={row.message} conversationId={conversationId} onAct={onAct} />
     case 'run':
       return <RunHead run={row.run} />
     case 'item':

@@ -7,6 +7,7 @@ import { workspaceNotHere } from '../../core/work-sessions.ts'
 import {
   acceptedMessageSchema,
   answerApprovalSchema,
+  attachmentViewSchema,
   queueSchema,
   type SendMessage,
   sendMessageSchema,
@@ -45,6 +46,19 @@ const send = createRoute({
     ...problems,
     429: problem('Ten messages are waiting already; Retry-After says when to try again'),
   },
+})
+
+const attachmentParam = conversationParam.extend({
+  sha256: z.string().meta({ param: { name: 'sha256', in: 'path' } }),
+})
+
+const attachment = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/attachments/{sha256}',
+  summary: 'A text that went with a message of this line',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: attachmentParam },
+  responses: { 200: json(attachmentViewSchema, 'The text'), ...problems },
 })
 
 const queue = createRoute({
@@ -141,6 +155,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     }
     if (repeated) c.header('Idempotency-Replayed', 'true')
     return c.json(body, 202)
+  })
+
+  app.openapi(attachment, async (c) => {
+    const { id, sha256 } = c.req.valid('param')
+    const onLine = await deps.attachments.onLine(c.get('caller').tenant, conversationId(id))
+    const found = onLine.find((one) => one.sha256 === sha256)
+    if (!found) throw new WaymarkError('attachment_not_found', 'No message here has such an attachment.')
+    return c.json({ ...found, content: await deps.attachments.read(sha256) }, 200)
   })
 
   app.openapi(queue, async (c) => {

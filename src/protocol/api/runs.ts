@@ -51,6 +51,12 @@ export const sendMessageSchema = z
   .meta({ id: 'SendMessage' })
 export type SendMessage = z.infer<typeof sendMessageSchema>
 
+/** A text that went with a message. */
+export const attachmentViewSchema = z
+  .object({ name: z.string(), sha256: z.string(), bytes: z.int(), content: z.string() })
+  .meta({ id: 'Attachment' })
+export type AttachmentView = z.infer<typeof attachmentViewSchema>
+
 export const acceptedMessageSchema = z
   .object({ message_id: z.string(), run_id: z.string(), queue_position: z.int() })
   .meta({ id: 'AcceptedMessage' })
