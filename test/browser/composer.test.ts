@@ -40,7 +40,7 @@ describe('writing a message in a browser', () => {
     await page.keyboard.type('and @no')
     await choices.getByText('notes.md').click()
     const along = page.getByRole('list', { name: 'Goes along' })
-    expect(await along.getByRole('listitem').count()).toBe(2)
+    await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
     await along.getByRole('button', { name: 'Without notes.md' }).click()
     await field.press('Enter')
     await page.locator('.row.message').waitFor()

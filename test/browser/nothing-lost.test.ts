@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { launchBrowser, say, type TestBrowser, untilIdle, withBrowser } from '../support/browser.ts'
+import { focused, launchBrowser, say, type TestBrowser, untilIdle, withBrowser } from '../support/browser.ts'
 
 describe('nothing that a person wrote is lost in a browser', () => {
   const { server, start, open, forgive } = withBrowser()
@@ -185,7 +185,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page.locator('.timeline .fold').focus()
     const isOpen = await page.locator('.timeline .fold').getAttribute('aria-expanded')
     await page.keyboard.press(' ')
-    expect(await page.locator('.timeline .fold').getAttribute('aria-expanded')).not.toBe(isOpen)
+    await expect.poll(() => page.locator('.timeline .fold').getAttribute('aria-expanded')).not.toBe(isOpen)
     await server().client.stop(id)
     // And it never shows what is not on the line any more.
     const other = await open(`/c/${id}/timeline?at=${asked}`)
@@ -209,7 +209,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
       if (close === 'Escape') await page.keyboard.press('Escape')
       else await page.getByRole('button', { name: 'Cancel' }).click()
       await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
-      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Fork from here')
+      await expect.poll(() => focused(page)).toBe('Fork from here')
     }
   })
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { say, untilIdle, withBrowser } from '../support/browser.ts'
+import { focused, say, untilIdle, withBrowser } from '../support/browser.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -96,7 +96,7 @@ describe('the page for everybody', () => {
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Escape')
     // The focus is where it was.
-    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Delete from here')
+    await expect.poll(() => focused(page)).toBe('Delete from here')
     for (const [key, name] of [
       ['2', 'Changes'],
       ['3', 'Timeline'],
@@ -108,7 +108,7 @@ describe('the page for everybody', () => {
       await expect.poll(() => page.locator('.tabs [aria-current]').innerText()).toBe(name)
     }
     await page.keyboard.press('t')
-    expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe('light')
+    await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('light')
     await page.keyboard.press('t')
     await page.reload()
     await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')

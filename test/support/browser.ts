@@ -78,6 +78,11 @@ export async function say(page: Page, content: string): Promise<void> {
   await expect.poll(() => field.inputValue()).toBe('')
 }
 
+/** What the element that has the focus says. */
+export async function focused(page: Page): Promise<string | null | undefined> {
+  return await page.evaluate(() => document.activeElement?.textContent)
+}
+
 /** The transcript as it is read: every row that is drawn. */
 export async function transcriptText(page: Page): Promise<string> {
   return await page.getByRole('region', { name: 'Transcript' }).innerText()
