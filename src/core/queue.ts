@@ -87,6 +87,7 @@ export interface WaitingMessage {
   runId: string
   messageId: string
   content: string
+  extras: MessageExtras
 }
 
 export interface CancelCommand {

@@ -2,7 +2,7 @@ import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { readAtMost } from './body.ts'
+import { decode, readAtMost } from './body.ts'
 import type { AppEnv } from './env.ts'
 
 interface Alias {
@@ -54,7 +54,7 @@ export function addAliases(app: OpenAPIHono<AppEnv>): void {
 
 /** What is no object with a conversation in it goes on as it is: the handler says what is wrong with it. */
 async function fromBody(c: Context<AppEnv>, alias: Alias): Promise<{ id: string; init: RequestInit }> {
-  const text = Buffer.from(await readAtMost(c.req.raw, MAX_BODY_BYTES)).toString()
+  const text = decode(await readAtMost(c.req.raw, MAX_BODY_BYTES))
   const headers = new Headers(c.req.raw.headers)
   headers.delete('content-length')
   const { method } = c.req.raw

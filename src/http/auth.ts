@@ -8,13 +8,12 @@ import { WaymarkError } from '../protocol/errors.ts'
 import { newId } from '../protocol/ids.ts'
 import type { AppEnv } from './env.ts'
 
-const COOKIE = 'waymark_session'
 const SESSION_SECONDS = 30 * 24 * 60 * 60
 
 /** Finds out who is calling, by bearer token or by the browser's cookie. */
 export function authenticate(deps: { tokens: TokenStore; clock: Clock }): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    const secret = bearer(c.req.header('authorization')) ?? getCookie(c, COOKIE)
+    const secret = bearer(c.req.header('authorization')) ?? getCookie(c, cookieName(c))
     const caller = secret ? await findCaller(deps, secret) : null
     if (!caller) {
       throw new WaymarkError('unauthorized', 'A valid token is needed: Authorization: Bearer <token>.')
@@ -45,7 +44,7 @@ export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
 
 /** Whether the browser has a session that has not ended. */
 export async function isSignedIn(c: Context, deps: { tokens: TokenStore; clock: Clock }): Promise<boolean> {
-  const secret = getCookie(c, COOKIE)
+  const secret = getCookie(c, cookieName(c))
   return secret !== undefined && (await findCaller(deps, secret)) !== null
 }
 
@@ -67,7 +66,14 @@ export async function openBrowserSession(
     expiresAt: parent.expiresAt !== null && parent.expiresAt < longest ? parent.expiresAt : longest,
     parentId: parent.id,
   })
-  setCookie(c, COOKIE, secret, { httpOnly: true, sameSite: 'Strict', path: '/', maxAge: SESSION_SECONDS })
+  const maxAge = SESSION_SECONDS
+  setCookie(c, cookieName(c), secret, { httpOnly: true, sameSite: 'Strict', path: '/', maxAge })
+}
+
+/** Browsers keep cookies by host and not by port: two servers on one machine must not sign each other's people out. */
+function cookieName(c: Context): string {
+  const [port] = /(?<=:)\d+$/.exec(c.req.header('host') ?? '') ?? []
+  return port === undefined ? 'waymark_session' : `waymark_session_${port}`
 }
 
 function bearer(header: string | undefined): string | null {

@@ -40,7 +40,7 @@ function isJson(contentType: string | undefined): boolean {
   return /^application\/([a-z0-9.-]+\+)?json\s*(;|$)/i.test(contentType ?? '')
 }
 
-function decode(bytes: Uint8Array): string {
+export function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (cause) {

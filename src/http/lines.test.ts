@@ -356,6 +356,16 @@ describe('forks over HTTP', () => {
       { conversation_id: forked.body.id },
     ])
     expect((await call('GET', `/threads/${own}/head`)).body.head_event_number).toBeGreaterThan(2)
+    const broken = await server.call('/commands/send-message', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: Buffer.concat([
+        Buffer.from(`{"thread_id":"${own}","content":"`),
+        Buffer.of(0xe9),
+        Buffer.from('"}'),
+      ]),
+    })
+    expect(await broken.json()).toMatchObject({ code: 'invalid_utf8' })
     expect(await call('POST', '/commands/send-message', { content: 'to nobody' })).toMatchObject({
       status: 400,
     })

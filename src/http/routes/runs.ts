@@ -55,7 +55,7 @@ const attachmentParam = conversationParam.extend({
 const attachment = createRoute({
   method: 'get',
   path: '/conversations/{id}/attachments/{sha256}',
-  summary: 'A text that went with a message of this line',
+  summary: 'A text that went with a message of this line, or waits with one',
   middleware: [requireScope('conversations:read')] as const,
   request: { params: attachmentParam },
   responses: { 200: json(attachmentViewSchema, 'The text'), ...problems },
@@ -158,9 +158,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
   })
 
   app.openapi(attachment, async (c) => {
-    const { id, sha256 } = c.req.valid('param')
-    const onLine = await deps.attachments.onLine(c.get('caller').tenant, conversationId(id))
-    const found = onLine.find((one) => one.sha256 === sha256)
+    const { sha256, ...param } = c.req.valid('param')
+    const { tenant } = c.get('caller')
+    const id = conversationId(param.id)
+    // Those of messages that wait, too.
+    const { waiting } = await deps.queue.read(tenant, id)
+    const queued = waiting.flatMap(({ extras }) => extras.attachments ?? [])
+    const known = [...(await deps.attachments.onLine(tenant, id)), ...queued]
+    const found = known.find((one) => one.sha256 === sha256)
     if (!found) throw new WaymarkError('attachment_not_found', 'No message here has such an attachment.')
     return c.json({ ...found, content: await deps.attachments.read(sha256) }, 200)
   })

@@ -51,9 +51,11 @@ export const sendMessageSchema = z
   .meta({ id: 'SendMessage' })
 export type SendMessage = z.infer<typeof sendMessageSchema>
 
-/** A text that went with a message. */
-export const attachmentViewSchema = z
-  .object({ name: z.string(), sha256: z.string(), bytes: z.int(), content: z.string() })
+/** A text that goes with a message. */
+const attachmentSchema = z.object({ name: z.string(), sha256: z.string(), bytes: z.int() })
+
+export const attachmentViewSchema = attachmentSchema
+  .extend({ content: z.string() })
   .meta({ id: 'Attachment' })
 export type AttachmentView = z.infer<typeof attachmentViewSchema>
 
@@ -71,6 +73,8 @@ export const queueSchema = z
         run_id: z.string(),
         message_id: z.string(),
         content: z.string(),
+        active_files: z.array(z.string()),
+        attachments: z.array(attachmentSchema),
         position: z.int(),
       }),
     ),

@@ -5,6 +5,7 @@ import type {
   AnswerCommand,
   CancelCommand,
   EnqueueCommand,
+  MessageExtras,
   QueueState,
   WaitingMessage,
   Wishes,
@@ -244,8 +245,14 @@ export function* stopAll(
   return { runId: active.run_id as RunId, waiting }
 }
 
-function asWaiting(row: { run_id: string; message_id: string; content: string }): WaitingMessage {
-  return { runId: row.run_id, messageId: row.message_id, content: row.content }
+function asWaiting(row: {
+  run_id: string
+  message_id: string
+  content: string
+  extras: string | null
+}): WaitingMessage {
+  const extras = JSON.parse(row.extras ?? '{}') as MessageExtras
+  return { runId: row.run_id, messageId: row.message_id, content: row.content, extras }
 }
 
 function* runsOf({ db }: Dialect, conversationId: string) {
