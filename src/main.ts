@@ -132,9 +132,9 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const isOnlyServer = config.databaseUrl === null
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
-    const { collection, responses, attachments } = store
+    const { collection, responses, attachments, results } = store
     const { preview } = working
-    const lines = { deletions, forks, collector, collection, responses, attachments, preview }
+    const lines = { deletions, forks, collector, collection, responses, attachments, results, preview }
     const about = {
       version: VERSION,
       workspace_id: workspaceId,

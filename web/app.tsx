@@ -1,23 +1,26 @@
 import { QueryClientProvider, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { BranchesView } from './branches/branches-view.tsx'
 import { ChangesView } from './changes/changes-view.tsx'
 import { focusComposer } from './composer/focus.ts'
 import { ContextView } from './context/context-view.tsx'
 import { Boundary } from './controls/boundary.tsx'
-import { IconButton } from './controls/button.tsx'
+import { Button, IconButton } from './controls/button.tsx'
 import { NoticeList, NoticesProvider, useNotices } from './controls/notices.tsx'
 import { RenameDialog } from './conversations/conversation-dialogs.tsx'
 import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
 import { Help } from './help.tsx'
 import { useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
-import { useAbout } from './scopes.ts'
+import { RestoreProvider } from './restoring/ask-restore.tsx'
+import { useAbout, useMay } from './scopes.ts'
 import { explain, keys, queries, refresh, server } from './server.ts'
 import { text } from './text.ts'
 import { useTheme } from './theme.ts'
 import { TimelineView } from './timeline/timeline-view.tsx'
 import { isAsking } from './transcript/asking.ts'
+import { OpenPartsProvider } from './transcript/open-parts.tsx'
 import { TranscriptView } from './transcript/transcript-view.tsx'
 import { type FeedView, useFeed } from './transcript/use-feed.ts'
 import { Welcome } from './welcome.tsx'
@@ -34,20 +37,31 @@ export function App() {
 
 function Page() {
   const place = usePlace()
-  const { attempt } = useNotices()
+  const notices = useNotices()
   const about = useAbout()
   useEffect(() => {
     // The browser would leave the page for a file that misses its place.
-    const stay = (event: DragEvent) => event.dataTransfer?.types.includes('Files') && event.preventDefault()
+    function stay(event: DragEvent): void {
+      if (!event.dataTransfer?.types.includes('Files')) return
+      event.preventDefault()
+      const hasPlace = document.querySelector('.composer') || document.querySelector('dialog[open]')
+      if (event.type === 'drop' && !hasPlace) notices.show({ message: text.composer.dropElsewhere })
+    }
     for (const kind of ['dragover', 'drop'] as const) addEventListener(kind, stay)
     return () => {
       for (const kind of ['dragover', 'drop'] as const) removeEventListener(kind, stay)
     }
-  }, [])
+  }, [notices])
   const search = useRef<HTMLInputElement>(null)
   const [isListOpen, setListOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
+  const [tries, setTries] = useState(0)
   const [theme, nextTheme] = useTheme()
+  const [lastPlace, setLastPlace] = useState(place)
+  if (place !== lastPlace) {
+    setLastPlace(place)
+    setListOpen(false)
+  }
 
   const show = (view: View) => () => {
     if (place.conversationId !== null) go({ conversationId: place.conversationId, view })
@@ -55,10 +69,11 @@ function Page() {
   useShortcuts({
     '?': () => setHelpOpen(true),
     '/': () => {
-      setListOpen(true)
+      // What is not drawn can't have the focus.
+      flushSync(() => setListOpen(true))
       search.current?.focus()
     },
-    n: () => void attempt(startConversation),
+    '+': () => void notices.attempt(startConversation),
     t: nextTheme,
     ...(isListOpen ? { Escape: () => setListOpen(false) } : {}),
     ...Object.fromEntries(views.map((view, index) => [String(index + 1), show(view)])),
@@ -116,7 +131,12 @@ function Page() {
         {place.conversationId === null ? (
           <Welcome isDemo={about.data?.model.is_demo ?? false} />
         ) : (
-          <ConversationPage key={place.conversationId} place={place} id={place.conversationId} />
+          <ConversationPage
+            key={`${place.conversationId} ${tries}`}
+            place={place}
+            id={place.conversationId}
+            onAgain={() => setTries(tries + 1)}
+          />
         )}
         <NoticeList />
       </main>
@@ -125,7 +145,7 @@ function Page() {
   )
 }
 
-function ConversationPage({ place, id }: { place: Place; id: string }) {
+function ConversationPage({ place, id, onAgain }: { place: Place; id: string; onAgain(): void }) {
   const feed = useFeed(id)
   const conversation = useQuery({
     queryKey: keys.conversation(id),
@@ -136,12 +156,16 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
   useEffect(() => {
     if (document.activeElement === document.body) focusComposer()
   }, [])
+  const mayWrite = useMay('conversations:write')
   const isWaiting = isWaitingForAnswer(feed)
   const [isRenaming, setRenaming] = useState(false)
   useStaleWork(feed)
 
   useEffect(() => {
     document.title = `${isWaiting ? '❓ ' : feed.queue?.active ? '● ' : ''}${title} · ${text.name}`
+    return () => {
+      document.title = text.name
+    }
   }, [title, isWaiting, feed.queue?.active])
 
   if (feed.error !== null) {
@@ -149,6 +173,9 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
       <div className="empty" role="alert">
         <h1>{text.problems.notShown}</h1>
         <p>{explain(feed.error)}</p>
+        <Button icon="restore" onClick={onAgain}>
+          {text.problems.again}
+        </Button>
         <Link to={{}}>{text.problems.back}</Link>
       </div>
     )
@@ -158,7 +185,7 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
       <header className="conversation-head">
         <h1>
           <span>{title}</span>
-          {conversation.data && (
+          {conversation.data && mayWrite && (
             <IconButton icon="edit" name={text.conversations.renameThis} onClick={() => setRenaming(true)} />
           )}
         </h1>
@@ -166,14 +193,18 @@ function ConversationPage({ place, id }: { place: Place; id: string }) {
         <ViewTabs id={id} current={place.view} />
       </header>
       <div className="view">
-        <Boundary key={place.view}>
-          <CurrentView
-            place={place}
-            feed={feed}
-            title={title}
-            isUntitled={conversation.data?.title === null}
-          />
-        </Boundary>
+        <OpenPartsProvider>
+          <RestoreProvider conversationId={id} isRunning={feed.queue?.active != null}>
+            <Boundary key={place.view}>
+              <CurrentView
+                place={place}
+                feed={feed}
+                title={title}
+                isUntitled={conversation.data?.title === null}
+              />
+            </Boundary>
+          </RestoreProvider>
+        </OpenPartsProvider>
       </div>
       {isRenaming && conversation.data && (
         <RenameDialog conversation={conversation.data} onClose={() => setRenaming(false)} />
@@ -194,6 +225,12 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
     void queries.invalidateQueries({ queryKey: keys.responses(conversationId) })
     void queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
   }, [conversationId, mark])
+  // While a run goes on the model is asked again and again.
+  const run = transcript?.entries.findLast((entry) => entry.type === 'run')
+  const step = run?.type === 'run' ? `${run.runId} ${run.items.length}` : ''
+  useEffect(() => {
+    void queries.invalidateQueries({ queryKey: keys.responses(conversationId) })
+  }, [conversationId, step])
   const activity = `${queue?.active?.run_id ?? ''} ${queue?.items.length ?? 0}`
   useEffect(() => {
     void queries.invalidateQueries({ queryKey: keys.conversations })

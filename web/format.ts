@@ -26,10 +26,9 @@ export function numberOf(value: number): string {
 export function durationOf(from: string, to: string): string {
   const ms = Math.max(0, Date.parse(to) - Date.parse(from))
   if (ms < 1000) return `${ms} ms`
-  const seconds = ms / 1000
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
-  const minutes = Math.floor(seconds / 60)
-  return `${minutes} min ${Math.round(seconds % 60)} s`
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`
+  const seconds = Math.round(ms / 1000)
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`
 }
 
 export function bytesOf(bytes: number): string {

@@ -1,12 +1,11 @@
-import { lexer } from 'marked'
 import { describe, expect, it } from 'vitest'
 import type { Conversation } from '../src/protocol/api/conversations.ts'
 import type { Family } from '../src/protocol/api/lines.ts'
 import { drawFamily } from './branches/family-graph.ts'
-import { mentionAt, withMention } from './composer/mention.ts'
+import { isNamed, mentionAt, withMention, withoutMention } from './composer/mention.ts'
 import { groupParts, nameOfOrigin } from './context/parts.ts'
 import { inFamilyOrder } from './conversations/family-order.ts'
-import { titleFrom } from './format.ts'
+import { durationOf, titleFrom } from './format.ts'
 import { addressOf, placeOf } from './location.tsx'
 import { diffLines } from './transcript/diff-lines.ts'
 import { decodeEntities } from './transcript/entities.ts'
@@ -101,15 +100,29 @@ describe('parts of the page that need no browser', () => {
     expect(titleFrom('x'.repeat(100)).length).toBe(60)
   })
 
+  it('a file is named by its whole name', () => {
+    expect(isNamed('see @a.ts.', 'a.ts')).toBe(true)
+    expect(isNamed('see @a.tsx and @a.ts-old, @a.ts/b', 'a.ts')).toBe(false)
+    expect(isNamed('see @a.tsx, @a.ts', 'a.ts')).toBe(true)
+    expect(withoutMention('@a.tsx and @a.ts, @a.ts', 'a.ts')).toBe('@a.tsx and a.ts, a.ts')
+  })
+
+  it('a duration is read as people say it', () => {
+    const after = (ms: number) =>
+      durationOf('2026-01-01T00:00:00.000Z', new Date(Date.UTC(2026, 0, 1) + ms).toISOString())
+    expect([999, 9949, 9950, 59_600, 119_700].map(after)).toEqual([
+      '999 ms',
+      '9.9 s',
+      '10 s',
+      '1 min 0 s',
+      '2 min 0 s',
+    ])
+  })
+
   it('entities are read once', () => {
     expect(decodeEntities('&lt;b&gt; &amp;lt; &#x41;&#66; &nosuch; &constructor; &#0; &')).toBe(
       '<b> &lt; AB &nosuch; &constructor; &#0; &',
     )
-  })
-
-  it('Markdown falls into tokens without HTML being made of it', () => {
-    const types = new Set(lexer('<b>x</b>\n\ntext <i>y</i>').map((token) => token.type))
-    expect(types).toEqual(new Set(['paragraph', 'space']))
   })
 
   const conversation = (id: string, parent: string | null, updated_at: string) =>

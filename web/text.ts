@@ -73,9 +73,10 @@ export const text = {
     renameAction: 'Rename',
     deleteTitle: (title: string) => `Delete “${title}”?`,
     deleteMeans:
-      'The conversation leaves the list, and what runs in it is stopped. Its forks keep what they inherited, and the files stay as they are. It can be brought back for a day.',
+      'The conversation leaves the list, and what runs in it is stopped. Its forks keep what they inherited, and the files stay as they are. It can be brought back for a while.',
     deleteAction: 'Delete',
-    deleted: (title: string) => `“${title}” was deleted.`,
+    deleted: (title: string, until: string) =>
+      `“${title}” was deleted. It can be brought back until ${until}.`,
   },
 
   transcript: {
@@ -112,8 +113,6 @@ export const text = {
       incomplete: 'Not finished.',
       refused: 'The model refused.',
       cancelled: 'Stopped.',
-      queued: 'Waiting.',
-      in_progress: 'At work.',
     } as Readonly<Record<string, string>>,
     whatToDo(code: string, source: string, isRetryable: boolean): string {
       const known: Readonly<Record<string, string>> = {
@@ -142,7 +141,7 @@ export const text = {
     output: 'Output',
     outputSoFar: 'Output so far',
     image: 'An image that the model made',
-    showAll: (characters: number) => `Show all ${characters.toLocaleString()} characters`,
+    showAll: 'Show all of it',
     mayItRun: (name: string) => `May ${name} run?`,
     allow: 'Allow',
     deny: 'Deny',
@@ -164,6 +163,7 @@ export const text = {
   },
 
   diff: {
+    same: 'It says the same as before.',
     of: (path: string) => `Changes of ${path}`,
     none: 'The differences are not shown here.',
     binary: 'This is not text.',
@@ -227,15 +227,20 @@ export const text = {
     waiting: 'Waiting messages',
     remove: (content: string) => `Take out “${content}”`,
     takenOut: (content: string) => `Taken out of the queue: ${content}`,
+    withMore: 'Something goes along',
     files: 'Files',
     noFile: 'There is no file like this.',
     unsent: 'Messages that may not have arrived',
-    notSent: 'not sent yet',
+    notSent: 'may not have arrived',
     sendAgain: 'Send again',
     takeBack: 'Back into the field',
     tooLarge: (name: string) => `${name} is larger than 4 MB and can’t go along.`,
     noText: (name: string) => `${name} is not text and can’t go along.`,
     isEmpty: (name: string) => `${name} is empty.`,
+    notReadable: (name: string) => `${name} can’t be read; folders can’t go along.`,
+    tooMany: (most: number) => `At most ${most} texts can go along.`,
+    lost: (names: string) => `Not here any more: ${names}. Attach it again.`,
+    dropElsewhere: 'Files go along with a message: drop them onto the transcript.',
     mayNotWrite: 'Your token allows reading only.',
     notKept: 'This is too long to be kept through a reload. Send it, or keep a copy.',
   },
@@ -323,12 +328,13 @@ export const text = {
     leaves: (messages: number, answers: number) =>
       `${s(messages, 'message')} and ${s(answers, 'answer')} leave this conversation, and the model’s memory goes back to before them.`,
     stops: 'What is running now is stopped first.',
-    clears: (count: number) => `${s(count, 'waiting message')} will be taken out of the queue.`,
+    clears: (count: number) =>
+      `${s(count, 'waiting message')} will be taken out of the queue, back into the field.`,
     stays: 'The files stay as they are, and forks keep what they inherited.',
-    undoable: 'It can be undone for a day.',
+    undoable: 'It can be undone for a while.',
     done: (messages: number, until: string) =>
       `${s(messages, 'message')} deleted; the files are as the agent left them. It can be undone until ${until}.`,
-    cleared: (content: string) => `Taken out of the queue: ${content}`,
+    cleared: (content: string) => `Out of the queue, back in the field: ${content}`,
     restoreFiles: 'Restore the files, too',
     saidSince: (count: number) =>
       `${s(count, 'message')} came since. Bringing the deleted ones back takes ${count === 1 ? 'it' : 'them'} off this conversation and stops what runs; that can be undone as well.`,
@@ -451,7 +457,7 @@ export const text = {
         keys: [
           ['?', 'These keys'],
           ['/', 'Search conversations'],
-          ['n', 'New conversation'],
+          ['+', 'New conversation'],
           ['1 … 5', 'Transcript, Changes, Timeline, Context, Branches'],
           ['t', 'Light, dark, or as the system has it'],
           ['Esc', 'Close what is open'],
@@ -463,7 +469,7 @@ export const text = {
           ['c', 'Write'],
           ['j  k', 'Next message, message before'],
           ['g  G', 'To the top, to the end'],
-          ['s', 'Stop what runs'],
+          ['.', 'Stop what runs'],
         ],
       },
       {
@@ -487,6 +493,7 @@ export const text = {
   },
 
   problems: {
+    again: 'Try again',
     noServer: 'The server does not answer. Is it running?',
     notShown: 'This can’t be shown',
     notDrawn: 'This could not be drawn; it is in the ledger all the same.',
@@ -497,6 +504,8 @@ export const text = {
       queue_full: 'Ten messages are waiting already. Wait for one to be done, or take one back.',
       conversation_not_found: 'There is no such conversation; it may have been deleted.',
       missing_scope: 'Your token does not allow this.',
+      idempotency_key_reused:
+        'It was sent from another tab already, without what goes along. Send it once more if you want both.',
     } as Readonly<Record<string, string>>,
   },
 }

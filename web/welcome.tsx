@@ -1,27 +1,29 @@
-import { changeDraft } from './composer/drafts.ts'
+import { isEmpty } from './composer/draft.ts'
+import { changeDraft, unsaidOf } from './composer/drafts.ts'
 import { Button } from './controls/button.tsx'
 import { useNotices } from './controls/notices.tsx'
 import { startConversation } from './conversations/conversation-list.tsx'
-import { placeOf } from './location.tsx'
+import { useMay } from './scopes.ts'
 import { text } from './text.ts'
 
 /** What is shown where no conversation is. */
 export function Welcome({ isDemo }: { isDemo: boolean }) {
   const { attempt } = useNotices()
+  const mayWrite = useMay('conversations:write')
   async function begin(content: string): Promise<void> {
-    await startConversation()
-    const { conversationId } = placeOf(location.href)
-    if (conversationId !== null) changeDraft(conversationId, () => ({ content }))
+    const id = await startConversation()
+    // What somebody has written there already is theirs.
+    if (isEmpty(unsaidOf(id).draft)) changeDraft(id, () => ({ content }))
   }
   return (
-    <div className="empty welcome">
+    <div className="empty">
       <img src="/icon.svg" alt="" width="64" height="64" />
       <h1>{text.welcome.title}</h1>
       <p>{text.welcome.what}</p>
-      <Button look="main" icon="plus" onClick={() => void attempt(startConversation)}>
+      <Button look="main" icon="plus" disabled={!mayWrite} onClick={() => void attempt(startConversation)}>
         {text.conversations.new}
       </Button>
-      {isDemo && (
+      {isDemo && mayWrite && (
         <div className="demo-hints">
           <p>{text.welcome.demo}</p>
           <ul>

@@ -34,10 +34,12 @@ Examples:
         if (flags.conversation === undefined || message !== undefined) {
           throw new CommandError('--whole deletes a conversation: name it with -c, and no message')
         }
-        await client.deleteConversation(flags.conversation)
-        if (flags.json) return console.log(JSON.stringify({ conversation_id: flags.conversation }, null, 2))
+        const gone = await client.deleteConversation(flags.conversation)
+        if (flags.json) return console.log(JSON.stringify(gone, null, 2))
         console.log(bold('The conversation was deleted.'))
-        return console.log(dim(`To undo it: waymark undelete -c ${flags.conversation}`))
+        printCleared(gone.cleared)
+        const undo = `waymark undelete -c ${flags.conversation}`
+        return console.log(dim(`To undo it until ${localTime(gone.undo_until)}: ${undo}`))
       }
       if (message === undefined) throw new CommandError('which message? `waymark log` shows their ids')
       const id = await conversationId(client, flags.conversation)

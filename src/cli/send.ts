@@ -83,10 +83,19 @@ Examples:
 }
 
 function attached(path: string): { name: string; content: string } {
-  const content = readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path), 'utf8')
+  const content = textIn(readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path)))
   if (content === '' || content.includes('\u0000'))
-    throw new CommandError(`${path} is not a text, or an empty one`)
+    throw new CommandError(`${path} is not a text in UTF-8, or an empty one`)
   return { name: basename(path), content }
+}
+
+/** Empty for what is none: what would come back as something else is not sent. */
+function textIn(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return ''
+  }
 }
 
 async function fromInput(): Promise<string> {

@@ -15,6 +15,7 @@ import type { EventsPage, MessageList } from '../protocol/api/ledger.ts'
 import type {
   BranchList,
   Comparison,
+  DeletedConversation,
   DeletedMessage,
   Family,
   Fork,
@@ -26,6 +27,7 @@ import type {
   AcceptedMessage,
   AnswerApproval,
   AttachmentView,
+  OutputView,
   QueueView,
   SendMessage,
   Stopped,
@@ -69,7 +71,7 @@ export interface Client {
   listConversations(query?: Paging & { q?: string }): Promise<ConversationList>
   conversation(id: string): Promise<Conversation>
   changeConversation(id: string, patch: PatchConversation): Promise<Conversation>
-  deleteConversation(id: string): Promise<void>
+  deleteConversation(id: string): Promise<DeletedConversation>
   /** A new conversation with this one's history, up to an event or just before a message. */
   fork(id: string, body?: Fork, options?: { idempotencyKey?: string }): Promise<Forked>
   branches(id: string): Promise<BranchList>
@@ -108,6 +110,8 @@ export interface Client {
   ): Promise<AcceptedMessage>
   /** A text that went with a message. */
   attachment(id: string, sha256: string): Promise<AttachmentView>
+  /** The whole of what a tool returned. */
+  output(id: string, toolCallId: string): Promise<OutputView>
   queue(id: string): Promise<QueueView>
   /** Takes a waiting message out of the queue. */
   removeQueued(id: string, runId: string): Promise<void>
@@ -161,9 +165,7 @@ export function createClient(options: ClientOptions): Client {
     listConversations: (query = {}) => json('/conversations', { query: { ...query } }),
     conversation: (id) => json(one(id)),
     changeConversation: (id, patch) => json(one(id), { method: 'PATCH', body: patch }),
-    async deleteConversation(id) {
-      await request(client, one(id), { method: 'DELETE' })
-    },
+    deleteConversation: (id) => json(one(id), { method: 'DELETE' }),
     fork: (id, body = {}, { idempotencyKey } = {}) =>
       json(`${one(id)}/fork`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
     branches: (id) => json(`${one(id)}/branches`),
@@ -189,6 +191,7 @@ export function createClient(options: ClientOptions): Client {
     sendMessage: (id, message, { idempotencyKey } = {}) =>
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
+    output: (id, toolCallId) => json(`${one(id)}/outputs/${encodeURIComponent(toolCallId)}`),
     queue: (id) => json(`${one(id)}/queue`),
     async removeQueued(id, runId) {
       await request(client, `${one(id)}/queue/${encodeURIComponent(runId)}`, { method: 'DELETE' })

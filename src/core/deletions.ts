@@ -1,11 +1,11 @@
-import type { DeletedMessage, Undeleted } from '../protocol/api/lines.ts'
+import type { DeletedConversation, DeletedMessage, Undeleted } from '../protocol/api/lines.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
 /** Deletes and brings back, as people ask for it: runs are stopped first (D2). Methods that refuse throw a WaymarkError. */
 export interface Deletions {
   deleteMessage(command: DeletionCommand & { messageId: string }): Promise<DeletedMessage>
   undeleteMessage(command: DeletionCommand & { messageId: string }): Promise<Undeleted>
-  deleteConversation(command: DeletionCommand): Promise<void>
+  deleteConversation(command: DeletionCommand): Promise<DeletedConversation>
   undeleteConversation(command: DeletionCommand): Promise<Undeleted>
 }
 

@@ -11,6 +11,7 @@ import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { About } from '../protocol/api/service.ts'
+import type { ConversationId } from '../protocol/ids.ts'
 import type { HttpMetrics } from './metrics.ts'
 import type { WebFiles } from './web-files.ts'
 
@@ -31,6 +32,10 @@ export interface AppDependencies {
   forks: Forks
   deletions: Deletions
   attachments: AttachmentStore
+  /** Whole outcomes of tool calls. */
+  results: {
+    find(tenant: string, conversationId: ConversationId, toolCallId: string): Promise<string | null>
+  }
   preview: Agent['preview']
   responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting

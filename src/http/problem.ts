@@ -23,6 +23,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   message_not_deleted: 409,
   response_not_found: 404,
   attachment_not_found: 404,
+  output_not_found: 404,
   checkpoint_not_found: 404,
   idempotency_key_reused: 422,
   approval_not_pending: 409,

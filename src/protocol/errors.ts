@@ -18,6 +18,7 @@ export const errorCodes = [
   'message_not_deleted',
   'response_not_found',
   'attachment_not_found',
+  'output_not_found',
   'checkpoint_not_found',
   'idempotency_key_reused',
   'approval_not_pending',

@@ -39,6 +39,7 @@ export function newTool(frame: ItemAnchor, toolType = 'function'): ToolItem {
     argumentsJson: undefined,
     code: null,
     output: undefined,
+    isOutputCut: false,
     approval: null,
     edits: [],
     details: null,

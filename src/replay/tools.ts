@@ -110,6 +110,7 @@ function withOutput(tool: ToolItem, frame: Frame<'tool.output'>): ToolItem {
     ...tool,
     toolType: frame.tool_type,
     output: frame.output,
+    isOutputCut: frame.output_ref !== undefined,
     phase: forward(tool.phase, 'output'),
     endedAt: tool.endedAt ?? frame.server_timestamp,
   }

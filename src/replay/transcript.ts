@@ -103,6 +103,8 @@ export interface ToolItem extends ItemPlace {
   code: string | null
   /** The output; while a command runs, what it has printed so far. */
   output: unknown
+  /** There is more of it than the frame holds. */
+  isOutputCut: boolean
   approval: { status: 'requested' | 'approved' | 'denied'; reason: string | null; by: string | null } | null
   edits: readonly FileEdit[]
   details: Frame<'tool.status'>['tool'] | null

@@ -73,7 +73,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
       cut_after: cutAfter,
       checkpoint_id: checkpointId,
       undo_until: until(at),
-      cleared: cleared.map(({ messageId: message_id, content }) => ({ message_id, content })),
+      cleared: cleared.map(asCleared),
     }
   }
 
@@ -107,13 +107,15 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
         head_event_number: headEventNumber,
         left_message_id: leftMessageId,
         undo_until: leftMessageId === null ? null : until(at),
-        cleared: cleared.map((one) => ({ message_id: one.messageId, content: one.content })),
+        cleared: cleared.map(asCleared),
       }
     },
     async deleteConversation(command) {
       const { tenant, conversationId, by } = command
-      await stopAll(command)
+      const cleared = await stopAll(command)
+      const at = clock.now()
       await ledger.remove(tenant, conversationId, by)
+      return { conversation_id: conversationId, undo_until: until(at), cleared: cleared.map(asCleared) }
     },
     async undeleteConversation({ tenant, conversationId, by }) {
       await ledger.undoRemove(tenant, conversationId, by)
@@ -128,4 +130,8 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
       }
     },
   }
+}
+
+function asCleared({ messageId: message_id, content }: WaitingMessage): DeletedMessage['cleared'][number] {
+  return { message_id, content }
 }

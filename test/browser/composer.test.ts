@@ -68,43 +68,6 @@ describe('writing a message in a browser', () => {
     expect(request).toContain('All baskets are round.')
   })
 
-  it('[C9] [P3] texts that go along survive a reload, can be read again, and go along with another wording', async () => {
-    const { id, page } = await start('Along')
-    const [spec, log] = ['# All baskets are <b>round</b>.\n', 'one\ntwo\n'.repeat(5000)]
-    await page.locator('input[type=file]').setInputFiles([
-      { name: 'spec.md', mimeType: 'text/markdown', buffer: Buffer.from(spec) },
-      { name: 'run.log', mimeType: 'text/plain', buffer: Buffer.from(log) },
-    ])
-    const along = page.getByRole('list', { name: 'Goes along' })
-    await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
-    await page.reload()
-    await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
-    await say(page, 'does the code do this?')
-    await untilIdle(page)
-    expect(await along.count()).toBe(0)
-
-    const sent = page.getByRole('list', { name: 'Sent along' })
-    await sent.getByRole('button', { name: 'spec.md' }).click()
-    await expect.poll(() => page.locator('.attachment pre').textContent()).toBe(spec)
-    await sent.getByRole('button', { name: 'run.log' }).click()
-    await expect.poll(() => page.locator('.attachment pre').textContent()).toBe(log)
-    await sent.getByRole('button', { name: 'run.log' }).click()
-    await page.locator('.attachment').waitFor({ state: 'detached' })
-
-    await page.getByRole('button', { name: 'Edit and fork' }).click()
-    await page.getByRole('dialog').getByText('Goes along again: spec.md, run.log').waitFor()
-    await page.getByRole('dialog').getByRole('textbox', { name: 'Message' }).fill('in other words')
-    await page.getByRole('dialog').getByRole('button', { name: 'Fork and send' }).click()
-    await page.getByRole('heading', { level: 1, name: 'in other words' }).waitFor()
-    await page.locator('.row.message').waitFor()
-    await untilIdle(page)
-    const fork = new URL(page.url()).pathname.split('/')[2] ?? ''
-    expect(fork).not.toBe(id)
-    expect((await server().client.context(fork)).request).toContain(spec.slice(0, 20))
-    await sent.getByRole('button', { name: 'run.log' }).click()
-    await expect.poll(() => page.locator('.attachment pre').textContent()).toBe(log)
-  })
-
   it('[P3] what was not sent is still there after a reload', async () => {
     const { page } = await start('Draft')
     await page.getByRole('textbox', { name: 'Message' }).fill('half a thought')

@@ -22,17 +22,17 @@ describe('an answer that stands still in the middle of a word', () => {
   it('[P1] [L7] reads the same before and after a reload, and on another page', async () => {
     const { id, page } = await start('Held')
     await say(page, 'what did you find?')
-    await page.getByText('the second').waitFor()
+    await page.getByText('the second thi', { exact: true }).waitFor()
     const text = await transcriptText(page)
     expect(text).toContain('Here is what I found:')
     expect(text).toContain('At work …')
 
     const other = await open(`/c/${id}`)
-    await other.getByText('the second').waitFor()
+    await other.getByText('the second thi', { exact: true }).waitFor()
     expect(await transcriptText(other)).toBe(text)
 
     await page.reload()
-    await page.getByText('the second').waitFor()
+    await page.getByText('the second thi', { exact: true }).waitFor()
     expect(await transcriptText(page)).toBe(text)
 
     await page.getByRole('button', { name: 'Stop', exact: true }).click()

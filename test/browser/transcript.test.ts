@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
 
@@ -5,13 +7,13 @@ import { say, transcriptText, untilIdle, withBrowser } from '../support/browser.
 const ALL_IN_SIGHT = { height: 3000 }
 
 describe('the transcript in a browser', () => {
-  const { server, open, start } = withBrowser()
+  const { server, open, start, forgive } = withBrowser()
 
   it('a new conversation is begun, titled by its first message, and answered', async () => {
     const page = await open()
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     await page.getByText('Demo model: a script, not an AI').waitFor()
-    await page.keyboard.press('n')
+    await page.keyboard.press('+')
     await page.getByRole('heading', { name: 'Say something' }).waitFor()
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
@@ -56,7 +58,7 @@ describe('the transcript in a browser', () => {
         '!think 5',
         '!write_to_file {"path":"notes.txt","content":"one\\ntwo\\n"}',
         '!replace_in_file {"path":"notes.txt","search":"two","replace":"three"}',
-        '!run_command {"command":"echo first; sleep 1; echo second"}',
+        '!run_command {"command":"echo first; until [ -e go ]; do sleep 0.05; done; echo second"}',
       ].join('\n'),
     )
     const write = page.locator('.tool', { hasText: 'write_to_file' })
@@ -72,6 +74,7 @@ describe('the transcript in a browser', () => {
     await command.getByRole('button', { name: 'Allow' }).click()
     await command.getByText('Output so far').waitFor()
     await expect.poll(() => command.locator('.output').innerText()).toContain('first')
+    writeFileSync(join(server().config.project, 'go'), '')
     await untilIdle(page)
     await command.getByRole('button', { expanded: false }).click()
     await expect.poll(() => command.locator('.output').innerText()).toContain('first\nsecond')
@@ -97,13 +100,27 @@ describe('the transcript in a browser', () => {
   })
 
   it('an error says what happened and what to do, and the message can be sent again', async () => {
-    const { page } = await start('Errors')
+    const { id, page } = await start('Errors')
     await say(page, '!fail 400')
     await page.getByText('This did not work.').waitFor()
     await page.getByText('demo_failure').waitFor()
     await page.getByText('The model’s server refused it.').waitFor()
+    // The answer is lost once; however often it is pressed then, it is sent once.
+    let isLost = false
+    await page.route('**/messages', async (route) => {
+      if (route.request().method() !== 'POST' || isLost) return await route.continue()
+      isLost = true
+      await route.fetch()
+      await route.abort()
+    })
     await page.getByRole('button', { name: 'Send it again' }).click()
+    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    await page.getByRole('button', { name: 'Send it again' }).first().click()
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('')
+    await untilIdle(page)
     await expect.poll(() => page.getByText('demo_failure').count()).toBe(2)
+    expect((await server().client.messages(id)).items.filter(({ role }) => role === 'user')).toHaveLength(2)
+    forgive(/ERR_FAILED/)
   })
 
   it('[P1] [L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {

@@ -14,10 +14,6 @@ describe('files and lines, taken back in a browser', () => {
 
   async function write(page: Page, path: string, content: string): Promise<void> {
     await say(page, `!write_to_file ${JSON.stringify({ path, content })}`)
-    await page
-      .getByText(`said: ${content === '' ? '' : 'Cr'}`)
-      .first()
-      .waitFor()
     await untilIdle(page)
   }
 
@@ -163,17 +159,19 @@ describe('files and lines, taken back in a browser', () => {
     const other = await open(`/c/${id}`)
     await other.getByText('said: Created').waitFor()
 
-    await say(page, '!wait 50\n!say 500')
+    await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
     await say(page, 'waiting')
     await page.getByRole('list', { name: 'Waiting messages' }).waitFor()
     await written.getByRole('button', { name: 'Delete from here' }).click()
     await dialog(page).getByText('2 messages and 2 answers leave this conversation').waitFor()
     await dialog(page).getByText('What is running now is stopped first.').waitFor()
-    await dialog(page).getByText('1 waiting message will be taken out of the queue.').waitFor()
+    await dialog(page).getByText('1 waiting message will be taken out of the queue, back into').waitFor()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
     await notice(page, '2 messages deleted;').waitFor()
-    await notice(page, 'Taken out of the queue: waiting').waitFor()
+    await notice(page, 'Out of the queue, back in the field: waiting').waitFor()
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await expect.poll(() => field.inputValue()).toBe('waiting')
     await expect.poll(() => page.locator('.row.message').count()).toBe(1)
     await expect.poll(() => other.locator('.row.message').count()).toBe(1)
     expect(read('stays.txt')).toBe('still here\n')
@@ -186,6 +184,10 @@ describe('files and lines, taken back in a browser', () => {
     await written.getByRole('button', { name: 'Delete from here' }).click()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
     await notice(page, '2 messages deleted;').getByRole('button', { name: 'Restore the files, too' }).click()
+    // Not before it was seen what that does.
+    await dialog(page).getByText('Deleted, since they were not there (1)').waitFor()
+    expect(read('stays.txt')).toBe('still here\n')
+    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
     await expect.poll(() => read('stays.txt')).toBeNull()
     await other.getByRole('button', { name: 'Bring it back' }).click()
     await expect.poll(() => page.locator('.row.message').count()).toBe(3)

@@ -92,8 +92,10 @@ export async function transcriptText(page: Page): Promise<string> {
 export async function untilIdle(page: Page): Promise<void> {
   await page.waitForFunction(async () => {
     const [, id = ''] = /^\/c\/([^/]+)/.exec(location.pathname) ?? []
-    const queue = await (await fetch(`/api/v1/conversations/${id}/queue`)).json()
-    return queue.active === null && queue.items.length === 0
+    const read = async (path: string) => await (await fetch(`/api/v1/conversations/${id}${path}`)).json()
+    const [queue, { head_event_number }] = [await read('/queue'), await read('')]
+    const shown = Number(document.querySelector<HTMLElement>('.transcript')?.dataset.head ?? 0)
+    return queue.active === null && queue.items.length === 0 && shown >= head_event_number
   })
   await page.locator('.run-end .run-end').last().waitFor()
   await expect.poll(() => page.getByText('At work …').count(), { timeout: 20_000 }).toBe(0)

@@ -19,9 +19,12 @@ export function ComparisonView({
   to: string
   members: readonly Member[]
 }) {
+  const headOf = (id: string) => members.find((member) => member.conversation_id === id)?.head_event_number
   const comparison = useQuery({
-    queryKey: [...keys.tree(from), 'compare', to],
+    // Another one whenever one of them has grown.
+    queryKey: [...keys.tree(from), 'compare', to, headOf(from), headOf(to)],
     queryFn: () => server.compare(from, to, { diff: true, limit: 200 }),
+    placeholderData: (before, query) => (query?.queryKey[3] === to ? before : undefined),
   })
   if (comparison.isPending) return <p className="loading">{text.looking}</p>
   if (comparison.isError) return <p className="failure">{explain(comparison.error)}</p>

@@ -4,28 +4,31 @@ import type { DiffView as DiffAnswer } from '../../src/protocol/api/work.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { dateOf } from '../format.ts'
+import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
-import { RestoreDialog } from '../transcript/restore-dialog.tsx'
 import { Checkpoints } from './checkpoints.tsx'
 import { ApproveDialog, ResetDialog } from './work-dialogs.tsx'
 
 type ChangedFile = DiffAnswer['files'][number]
-type Asked = { type: 'approve' | 'reset' } | { type: 'restore'; checkpointId: string }
+/** Others work on the same files: editors, other conversations. */
+const LOOK_AGAIN_MS = 5000
 
 /** The work session: what has changed since the last approval, and what to do about it. */
 export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
-  const [asked, setAsked] = useState<Asked | null>(null)
+  const [asked, setAsked] = useState<'approve' | 'reset' | null>(null)
+  const askRestore = useAskRestore()
   const mayChange = useMay('workspace:write')
   const session = useQuery({
     queryKey: [...keys.work(conversationId), 'session'],
     queryFn: () => server.session(conversationId),
     placeholderData: keepPreviousData,
+    refetchInterval: LOOK_AGAIN_MS,
   })
   const diff = useQuery({
-    queryKey: [...keys.work(conversationId), 'diff'],
+    queryKey: [...keys.work(conversationId), 'diff', session.data?.changed_files],
     queryFn: () => server.diff(conversationId),
     placeholderData: keepPreviousData,
   })
@@ -56,7 +59,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
             look="main"
             icon="check"
             disabled={isRunning || !mayChange || changed_files.length === 0}
-            onClick={() => setAsked({ type: 'approve' })}
+            onClick={() => setAsked('approve')}
           >
             {text.approve.open}
           </Button>
@@ -64,7 +67,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
             look="danger"
             icon="restore"
             disabled={isRunning || !mayChange || changed_files.length === 0}
-            onClick={() => setAsked({ type: 'reset' })}
+            onClick={() => setAsked('reset')}
           >
             {text.reset.open}
           </Button>
@@ -87,22 +90,9 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           </li>
         ))}
       </ul>
-      <Checkpoints
-        conversationId={conversationId}
-        onRestore={(checkpointId) => setAsked({ type: 'restore', checkpointId })}
-      />
-      {asked?.type === 'approve' && (
-        <ApproveDialog conversationId={conversationId} files={changed_files} onClose={close} />
-      )}
-      {asked?.type === 'reset' && <ResetDialog conversationId={conversationId} onClose={close} />}
-      {asked?.type === 'restore' && (
-        <RestoreDialog
-          conversationId={conversationId}
-          checkpointId={asked.checkpointId}
-          isRunning={isRunning}
-          onClose={close}
-        />
-      )}
+      <Checkpoints conversationId={conversationId} onRestore={askRestore} />
+      {asked === 'approve' && <ApproveDialog {...{ conversationId, isRunning }} onClose={close} />}
+      {asked === 'reset' && <ResetDialog {...{ conversationId, isRunning }} onClose={close} />}
     </div>
   )
 }

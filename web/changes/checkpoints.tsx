@@ -2,6 +2,7 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { Button } from '../controls/button.tsx'
 import { More } from '../controls/more.tsx'
 import { dateOf } from '../format.ts'
+import { useMay } from '../scopes.ts'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
 
@@ -13,6 +14,7 @@ export function Checkpoints({
   conversationId: string
   onRestore(checkpointId: string): void
 }) {
+  const mayChange = useMay('workspace:write')
   const list = useInfiniteQuery({
     queryKey: [...keys.work(conversationId), 'checkpoints'],
     queryFn: ({ pageParam }) =>
@@ -33,7 +35,7 @@ export function Checkpoints({
                 {text.changes.files(checkpoint.files, checkpoint.changed)} · {dateOf(checkpoint.created_at)}
               </p>
             </div>
-            <Button icon="restore" onClick={() => onRestore(checkpoint.checkpoint_id)}>
+            <Button icon="restore" disabled={!mayChange} onClick={() => onRestore(checkpoint.checkpoint_id)}>
               {text.restore.open}
             </Button>
           </li>

@@ -1,26 +1,34 @@
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { SessionView } from '../../src/protocol/api/work.ts'
 import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
-import { PutBackDialog } from '../controls/put-back-dialog.tsx'
-import { refresh, server } from '../server.ts'
+import { PutBackDialog } from '../restoring/put-back-dialog.tsx'
+import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts } from '../transcript/diff-view.tsx'
 
-export function ApproveDialog({
-  conversationId,
-  files,
-  onClose,
-}: {
+interface WorkDialogProps {
   conversationId: string
-  files: SessionView['changed_files']
+  /** Then it has to wait. */
+  isRunning: boolean
   onClose(): void
-}) {
+}
+
+export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
   const { show } = useNotices()
   // Sent again behind a lost answer, it is done once.
   const [wish, setWish] = useState(() => ({ message: '', key: newId('msg') }))
   const { message, key } = wish
+  // What is approved is what is there now, not what was there when somebody looked last.
+  const session = useQuery({
+    queryKey: [...keys.work(conversationId), 'to approve'],
+    queryFn: () => server.session(conversationId),
+    staleTime: 0,
+    gcTime: 0,
+    refetchInterval: 2000,
+  })
+  const files = session.data?.changed_files ?? []
   async function approve(): Promise<void> {
     const trimmed = message.trim()
     const body = trimmed === '' ? {} : { message: trimmed }
@@ -28,6 +36,7 @@ export function ApproveDialog({
     show({
       message: text.approve.done(done.commits_approved, done.new_session),
       details: [text.approve.undo],
+      conversationId,
     })
     refresh(conversationId)
   }
@@ -35,10 +44,13 @@ export function ApproveDialog({
     <Dialog
       title={text.approve.title}
       onClose={onClose}
-      action={{ label: text.approve.action, run: approve }}
+      action={{ label: text.approve.action, run: approve, isReady: !isRunning && session.isSuccess }}
     >
       <p>{text.approve.means}</p>
-      {files.length === 0 ? (
+      {isRunning && <p className="failure">{text.changes.busy}</p>}
+      {session.isPending && <p>{text.looking}</p>}
+      {session.isError && <p className="failure">{explain(session.error)}</p>}
+      {session.isSuccess && files.length === 0 ? (
         <p>{text.changes.none}</p>
       ) : (
         <ul className="files-report">
@@ -62,13 +74,13 @@ export function ApproveDialog({
   )
 }
 
-export function ResetDialog({ conversationId, onClose }: { conversationId: string; onClose(): void }) {
+export function ResetDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
   return (
     <PutBackDialog
       conversationId={conversationId}
       words={text.reset}
       look="danger"
-      isRunning={false}
+      isRunning={isRunning}
       preview={() => server.reset(conversationId, { dry_run: true })}
       run={async (key) => {
         const done = await server.reset(conversationId, {}, { idempotencyKey: key })

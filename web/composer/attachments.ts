@@ -10,6 +10,10 @@ export interface Attached {
   content: string
 }
 
+export function bytesIn({ content }: Attached): number {
+  return new TextEncoder().encode(content).length
+}
+
 const MAX_BYTES = 4_000_000
 
 /** Reads what was dropped or chosen; says of what can't be sent why. */
@@ -19,14 +23,25 @@ export async function readAttachments(
   const read: Attached[] = []
   const refused: string[] = []
   for (const file of files) {
-    const content = file.size > MAX_BYTES ? null : textIn(new Uint8Array(await file.arrayBuffer()))
-    if (file.size > MAX_BYTES) refused.push(text.composer.tooLarge(file.name))
-    else if (content === null) refused.push(text.composer.noText(file.name))
-    else if (content === '') refused.push(text.composer.isEmpty(file.name))
-    else read.push({ id: newId('msg'), name: file.name.slice(0, 200), content })
+    const content = await contentOf(file)
+    if (typeof content === 'string') read.push({ id: newId('msg'), name: file.name.slice(0, 200), content })
+    else refused.push(content.refused)
   }
   return { read, refused }
 }
+
+async function contentOf(file: File): Promise<string | { refused: string }> {
+  if (file.size > MAX_BYTES) return { refused: text.composer.tooLarge(file.name) }
+  // A folder, or what may not be read, looks like a file until then.
+  const bytes = await file.arrayBuffer().catch(() => null)
+  if (bytes === null) return { refused: text.composer.notReadable(file.name) }
+  const content = textIn(new Uint8Array(bytes))
+  if (content === null) return { refused: text.composer.noText(file.name) }
+  return content === '' ? { refused: text.composer.isEmpty(file.name) } : content
+}
+
+/** As many as the server takes with a message. */
+export const MAX_ATTACHED = 20
 
 /** Those that went with a message, to go along once more. */
 export async function readSent(
@@ -50,7 +65,7 @@ export function asSent(attached: readonly Attached[]): Pick<SendMessage, 'attach
 function textIn(bytes: Uint8Array): string | null {
   if (bytes.includes(0)) return null
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
     return null
   }

@@ -8,13 +8,14 @@ import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
-import { type Attached, readAttachments } from './attachments.ts'
-import { type Draft, emptyDraft } from './draft.ts'
+import { type Attached, bytesIn, MAX_ATTACHED, readAttachments } from './attachments.ts'
+import type { Draft } from './draft.ts'
 import { changeDraft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { focusComposer } from './focus.ts'
-import { mentionAt, withMention } from './mention.ts'
+import { isNamed, mentionAt, withMention, withoutMention } from './mention.ts'
 import { sendDraft } from './outbox.ts'
+import { draftOf } from './queued.ts'
 
 /** Conversations that were given a title here, by their first message. */
 const titled = new Set<string>()
@@ -30,7 +31,7 @@ export function Composer({
   isUntitled: boolean
 }) {
   const { attempt, show } = useNotices()
-  const { draft, unsent, isSending, isKept } = useUnsaid(conversationId)
+  const { draft, unsent, lost, isSending, isKept } = useUnsaid(conversationId)
   const { attached } = draft
   const mayWrite = useMay('conversations:write')
   const [caret, setCaret] = useState(0)
@@ -43,7 +44,7 @@ export function Composer({
 
   useShortcuts({
     c: () => field.current?.focus(),
-    s: () => void stop(),
+    '.': () => void stop(),
   })
 
   const change = (part: Partial<Pick<Draft, 'content' | 'files' | 'attached'>>) =>
@@ -53,6 +54,7 @@ export function Composer({
     const { content } = draft
     field.current?.focus()
     await attempt(async () => {
+      await reading.current
       // The page hears a little later that it has a title now.
       if (isUntitled && content.trim() !== '' && !titled.has(conversationId)) {
         titled.add(conversationId)
@@ -66,17 +68,28 @@ export function Composer({
   }
 
   async function stop(): Promise<void> {
+    focusComposer()
     if (queue?.active) await attempt(() => server.stop(conversationId))
   }
 
-  async function attach(files: Iterable<File>): Promise<void> {
-    const { read, refused } = await readAttachments([...files])
-    changeDraft(conversationId, ({ attached: before }) => {
-      const isNew = (one: Attached) =>
-        !before.some((other) => other.name === one.name && other.content === one.content)
-      return { attached: [...before, ...read.filter(isNew)] }
-    })
-    for (const message of refused) show({ message, isProblem: true })
+  /** Sending waits for what is still being read. */
+  const reading = useRef<Promise<unknown>>(Promise.resolve())
+  function attach(files: Iterable<File>): void {
+    const given = [...files]
+    reading.current = reading.current
+      .then(() => readAttachments(given))
+      .then(({ read, refused }) => {
+        const reasons = [...refused]
+        changeDraft(conversationId, ({ attached: before }) => {
+          const isNew = (one: Attached) =>
+            !before.some((other) => other.name === one.name && other.content === one.content)
+          const all = [...before, ...read.filter(isNew)]
+          if (all.length > MAX_ATTACHED) reasons.push(text.composer.tooMany(MAX_ATTACHED))
+          return { attached: all.slice(0, MAX_ATTACHED) }
+        })
+        for (const message of reasons) show({ message, conversationId, isProblem: true })
+      })
+    focusComposer()
   }
 
   function choose(path: string): void {
@@ -97,13 +110,14 @@ export function Composer({
       event.preventDefault()
       if (draft.content.trim() !== '' || unsent.length > 0) void send()
     }
-    if (event.key === 'Escape' && !mention) field.current?.blur()
+    if (event.key === 'Escape') field.current?.blur()
   }
 
   function paste(event: ClipboardEvent<HTMLTextAreaElement>): void {
-    if (event.clipboardData.files.length === 0) return
+    // Cells and formatted text come with a picture of themselves.
+    if (event.clipboardData.files.length === 0 || event.clipboardData.types.includes('text/plain')) return
     event.preventDefault()
-    void attach(event.clipboardData.files)
+    attach(event.clipboardData.files)
   }
 
   // Wherever on the page a file is dropped, it is meant for the message; the browser would leave the page for it.
@@ -114,7 +128,9 @@ export function Composer({
       if (!event.dataTransfer?.types.includes('Files')) return
       event.preventDefault()
       setOver(event.type === 'dragover')
-      if (event.type === 'drop') void latest.current(event.dataTransfer.files)
+      // A dialog lies over it: what is dropped there was not meant for what is behind.
+      if (event.type === 'drop' && !document.querySelector('dialog[open]'))
+        latest.current(event.dataTransfer.files)
     }
     const kinds = ['dragover', 'dragleave', 'drop'] as const
     for (const kind of kinds) addEventListener(kind, over)
@@ -144,29 +160,34 @@ export function Composer({
               <IconButton
                 icon="close"
                 name={text.composer.without(path)}
-                onClick={() =>
+                onClick={() => {
+                  focusComposer()
                   change({
                     files: draft.files.filter((one) => one !== path),
-                    content: draft.content.replaceAll(`@${path}`, path),
+                    content: withoutMention(draft.content, path),
                   })
-                }
+                }}
               />
             </li>
           ))}
-          {attached.map(({ id, name, content }) => (
-            <li key={id} className="chip">
+          {attached.map((one) => (
+            <li key={one.id} className="chip">
               <Icon name="clip" />
-              {name} <span className="quiet">{bytesOf(content.length)}</span>
+              {one.name} <span className="quiet">{bytesOf(bytesIn(one))}</span>
               <IconButton
                 icon="close"
-                name={text.composer.without(name)}
-                onClick={() => change({ attached: attached.filter((one) => one.id !== id) })}
+                name={text.composer.without(one.name)}
+                onClick={() => {
+                  focusComposer()
+                  change({ attached: attached.filter((other) => other !== one) })
+                }}
               />
             </li>
           ))}
         </ul>
       )}
       {!isKept && <p className="quiet">{text.composer.notKept}</p>}
+      {lost.length > 0 && <p className="quiet">{text.composer.lost(lost.join(', '))}</p>}
       {mention && <FileChoices id={listId} choices={choices} onChoose={choose} />}
       <div className="composer-field">
         <textarea
@@ -180,8 +201,9 @@ export function Composer({
           aria-activedescendant={mention ? choices.activeId(listId) : undefined}
           onChange={(event) => {
             const content = event.target.value
-            // A file that is not named any more does not go along.
-            change({ content, files: draft.files.filter((path) => content.includes(`@${path}`)) })
+            // A file that was named and is not any more does not go along.
+            const isStill = (path: string) => !isNamed(draft.content, path) || isNamed(content, path)
+            change({ content, files: draft.files.filter(isStill) })
             setCaret(event.target.selectionStart)
           }}
           onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
@@ -195,7 +217,7 @@ export function Composer({
           hidden
           aria-label={text.composer.attach}
           onChange={(event) => {
-            void attach(event.target.files ?? [])
+            attach(event.target.files ?? [])
             event.target.value = ''
           }}
         />
@@ -218,25 +240,28 @@ function Waiting({ queue, conversationId }: { queue: QueueView | null; conversat
   const { attempt, show } = useNotices()
   if (!queue || queue.items.length === 0) return null
 
-  async function takeOut(runId: string, content: string): Promise<void> {
-    await server.removeQueued(conversationId, runId)
-    const message = text.composer.takenOut(shortened(content, 60))
-    const run = async () => takeBack(conversationId, { ...emptyDraft(), content })
+  async function takeOut(item: QueueView['items'][number]): Promise<void> {
+    // What goes along can be read as long as it is there.
+    const draft = await draftOf(conversationId, item)
+    await server.removeQueued(conversationId, item.run_id)
+    const message = text.composer.takenOut(shortened(item.content, 60))
+    const run = async () => takeBack(conversationId, draft)
     show({ message, conversationId, actions: [{ label: text.composer.takeBack, run }] })
   }
 
   return (
     <ol className="chips waiting" aria-label={text.composer.waiting}>
-      {queue.items.map(({ run_id, content, position }) => (
-        <li key={run_id} className="chip">
-          <span className="position">{position}</span>
-          {shortened(content, 60)}
+      {queue.items.map((item) => (
+        <li key={item.run_id} className="chip">
+          <span className="position">{item.position}</span>
+          {shortened(item.content, 60)}
+          {item.active_files.length + item.attachments.length > 0 && <Along />}
           <IconButton
             icon="close"
-            name={text.composer.remove(shortened(content, 30))}
+            name={text.composer.remove(shortened(item.content, 30))}
             onClick={() => {
               focusComposer()
-              void attempt(() => takeOut(run_id, content))
+              void attempt(() => takeOut(item))
             }}
           />
         </li>
@@ -262,14 +287,27 @@ function Unsent({
         <li key={draft.key} className="chip">
           <span className="position">{text.composer.notSent}</span>
           {shortened(draft.content, 60)}
+          {draft.files.length + draft.attached.length > 0 && <Along />}
           <IconButton icon="send" name={text.composer.sendAgain} onClick={onAgain} />
           <IconButton
             icon="edit"
             name={text.composer.takeBack}
-            onClick={() => takeBack(conversationId, draft)}
+            onClick={() => {
+              focusComposer()
+              takeBack(conversationId, draft)
+            }}
           />
         </li>
       ))}
     </ul>
+  )
+}
+
+function Along() {
+  return (
+    <span title={text.composer.withMore}>
+      <Icon name="clip" />
+      <span className="hidden">{text.composer.withMore}</span>
+    </span>
   )
 }

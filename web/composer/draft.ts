@@ -16,10 +16,17 @@ export interface Drafts {
   draft: Draft
   /** Sent, and not known to be accepted: the first was sent first. */
   unsent: readonly Draft[]
+  /** Names of texts that went along and were lost with the tab they were in. */
+  lost: readonly string[]
 }
 
 export function emptyDraft(): Draft {
   return { content: '', files: [], attached: [], key: newId('msg') }
+}
+
+/** As another message. */
+export function renewed(draft: Draft): Draft {
+  return { ...draft, key: newId('msg') }
 }
 
 export function isEmpty({ content, files, attached }: Draft): boolean {

@@ -3,7 +3,7 @@ import { newId } from '../../src/protocol/ids.ts'
 import { type Draft, type Drafts, emptyDraft, isEmpty } from './draft.ts'
 import { keep, stored } from './kept-drafts.ts'
 
-/** What a person has written in a conversation and nobody has accepted yet. */
+/** What a person has written somewhere, mostly in a conversation, and nobody has accepted yet. */
 export interface Unsaid extends Drafts {
   /** They are on their way. */
   isSending: boolean
@@ -35,10 +35,10 @@ export function unsaidOf(conversationId: string): Unsaid {
 
 /** What was kept: a single message goes back into the field; unchanged it is still the same one. */
 function begun(conversationId: string): Unsaid {
-  const { draft, unsent } = stored(conversationId) ?? { draft: emptyDraft(), unsent: [] }
+  const { draft, unsent, lost } = stored(conversationId) ?? { draft: emptyDraft(), unsent: [], lost: [] }
   const isSingle = isEmpty(draft) && unsent.length === 1
   const drafts = isSingle ? { draft: unsent[0] ?? draft, unsent: [] } : { draft, unsent }
-  return { ...drafts, isSending: false, isKept: true }
+  return { ...drafts, lost, isSending: false, isKept: true }
 }
 
 export function changeDraft(conversationId: string, change: (before: Draft) => Written): void {
@@ -50,6 +50,12 @@ export function changeDraft(conversationId: string, change: (before: Draft) => W
 export function takeDraft(conversationId: string): void {
   const { draft, unsent } = unsaidOf(conversationId)
   if (draft.content.trim() !== '') put(conversationId, emptyDraft(), [...unsent, draft])
+}
+
+/** To be sent behind what is on its way already, without touching what is in the field. */
+export function addUnsent(conversationId: string, also: Draft): void {
+  const { draft, unsent } = unsaidOf(conversationId)
+  put(conversationId, draft, [...without(unsent, also.key), also])
 }
 
 /** It was accepted: nothing of it need be kept. */
@@ -84,8 +90,9 @@ function without(drafts: readonly Draft[], key: string): Draft[] {
 
 function put(conversationId: string, draft: Draft, unsent: readonly Draft[]): void {
   const before = unsaidOf(conversationId)
-  const isKept = keep(conversationId, before, { draft, unsent })
-  set(conversationId, { ...before, draft, unsent, isKept })
+  const drafts = { draft, unsent, lost: [] }
+  const isKept = keep(conversationId, before, drafts)
+  set(conversationId, { ...before, ...drafts, isKept })
 }
 
 export function setSending(conversationId: string, isSending: boolean): void {

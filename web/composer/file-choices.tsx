@@ -21,6 +21,8 @@ export interface Choices {
 export function useFileChoices(conversationId: string, typed: string | null): Choices {
   const [marked, setMarked] = useState({ typed, index: 0 })
   const [dismissed, setDismissed] = useState<string | null>(null)
+  // Only as long as it is being typed.
+  if (dismissed !== null && typed === null) setDismissed(null)
   const found = useQuery({
     queryKey: [...keys.files(conversationId), 'named', typed],
     queryFn: () => server.files(conversationId, { q: typed ?? '', limit: SHOWN }),

@@ -1,9 +1,9 @@
 import type { Attached } from './attachments.ts'
-import { type Draft, type Drafts, isEmpty } from './draft.ts'
+import { type Draft, type Drafts, isEmpty, renewed } from './draft.ts'
 
 /** As it is in the browser's storage. Texts that go along are in the tab's own, apart: they change seldom and may be large. */
 interface Plain extends Omit<Draft, 'attached'> {
-  attached?: string[]
+  attached?: { id: string; name: string }[]
 }
 
 interface Stored {
@@ -11,73 +11,105 @@ interface Stored {
   unsent: Plain[]
 }
 
+const ATTACHED = 'waymark.attached.'
+/** A tab has room for about five million characters; this leaves some for words. */
+const MAX_ATTACHED = 3_500_000
+
 const nameOf = (conversationId: string) => `waymark.draft.${conversationId}`
-const attachedNameOf = (conversationId: string) => `waymark.attached.${conversationId}`
+const attachedNameOf = (conversationId: string) => `${ATTACHED}${conversationId}`
 
-/** This tab's own; in a tab that has none yet, what another that was closed may have left. */
+/** This tab's own; in a tab that has none yet, the last of another. */
 export function stored(conversationId: string): Drafts | null {
-  for (const storage of [sessionStorage, localStorage]) {
-    try {
-      const text = storage.getItem(nameOf(conversationId))
-      if (text === null) continue
-      const { draft, unsent } = JSON.parse(text) as Stored
-      const texts = attachedIn(conversationId)
-      return { draft: asDraft(draft, texts), unsent: unsent.map((one) => asDraft(one, texts)) }
-    } catch {
-      // What can't be read any more is as good as nothing.
-    }
+  return own(conversationId) ?? ofAnother(conversationId)
+}
+
+function own(conversationId: string): Drafts | null {
+  const plain = read(sessionStorage, nameOf(conversationId)) as Stored | null
+  const texts = read(sessionStorage, attachedNameOf(conversationId)) as Attached[] | null
+  return plain && asDrafts(plain, Array.isArray(texts) ? texts : [])
+}
+
+function ofAnother(conversationId: string): Drafts | null {
+  const plain = read(localStorage, nameOf(conversationId)) as Stored | null
+  const drafts = plain && asDrafts(plain, [])
+  // Without what went along it is another message.
+  return drafts && { ...drafts, draft: drafts.lost.length > 0 ? renewed(drafts.draft) : drafts.draft }
+}
+
+/** What can't be read any more is as good as nothing. */
+function read(storage: Storage, name: string): unknown {
+  try {
+    return JSON.parse(storage.getItem(name) ?? 'null')
+  } catch {
+    return null
   }
-  return null
 }
 
-function attachedIn(conversationId: string): Attached[] {
-  return JSON.parse(sessionStorage.getItem(attachedNameOf(conversationId)) ?? '[]') as Attached[]
-}
-
-function asDraft({ content, files, key, attached = [] }: Plain, texts: readonly Attached[]): Draft {
-  if (typeof content !== 'string' || typeof key !== 'string') throw new Error('this is no draft')
-  return {
+function asDrafts({ draft, unsent }: Stored, texts: readonly Attached[]): Drafts | null {
+  if (![draft, ...(Array.isArray(unsent) ? unsent : [])].every(isPlain)) return null
+  const asDraft = ({ content, files, key, attached = [] }: Plain): Draft => ({
     content,
-    files: Array.isArray(files) ? files : [],
-    attached: texts.filter(({ id }) => attached.includes(id)),
+    files,
+    attached: texts.filter(({ id }) => attached.some((one) => one.id === id)),
     key,
-  }
+  })
+  const known = new Set(texts.map(({ id }) => id))
+  const lost = [draft, ...unsent].flatMap(({ attached = [] }) => attached.filter(({ id }) => !known.has(id)))
+  return { draft: asDraft(draft), unsent: unsent.map(asDraft), lost: lost.map(({ name }) => name) }
 }
 
-/** False when there is no room for all of it; then nothing older stays in its place. */
+function isPlain(value: Partial<Plain> | undefined): value is Plain {
+  return typeof value?.content === 'string' && typeof value.key === 'string' && Array.isArray(value.files)
+}
+
+/** Whether all of it would survive a reload. */
 export function keep(conversationId: string, before: Drafts, now: Drafts): boolean {
-  const areTextsKept = keepAttached(conversationId, before, now)
   const name = nameOf(conversationId)
   const text = JSON.stringify({ draft: plain(now.draft), unsent: now.unsent.map(plain) } satisfies Stored)
+  const isNothing = isEmpty(now.draft) && now.unsent.length === 0
+  const areTextsKept = keepAttached(conversationId, before, now)
+  // Also when it is nothing: this tab has had its say, and takes nothing over from others.
+  const isKept = write(sessionStorage, name, text)
+  const isOurs = isOneOf(before, read(localStorage, name) as Stored | null)
+  if (isNothing) {
+    if (isOurs) localStorage.removeItem(name)
+  } else if (!write(localStorage, name, text) && isOurs) localStorage.removeItem(name)
+  return isKept && areTextsKept
+}
+
+/** When there is no room for it, nothing older stays in its place. */
+function write(storage: Storage, name: string, text: string): boolean {
   try {
-    // Also when it is nothing: this tab has had its say, and takes nothing over from others.
-    sessionStorage.setItem(name, text)
-    if (!isEmpty(now.draft) || now.unsent.length > 0) localStorage.setItem(name, text)
-    else if (isOurs(conversationId, before)) localStorage.removeItem(name)
-    return areTextsKept
+    storage.setItem(name, text)
+    return true
   } catch {
-    sessionStorage.removeItem(name)
-    if (isOurs(conversationId, before)) localStorage.removeItem(name)
+    if (storage === sessionStorage) storage.removeItem(name)
     return false
   }
 }
 
 function plain({ content, files, key, attached }: Draft): Plain {
-  return { content, files, key, attached: attached.map(({ id }) => id) }
+  return { content, files, key, attached: attached.map(({ id, name }) => ({ id, name })) }
 }
 
 function keepAttached(conversationId: string, before: Drafts, now: Drafts): boolean {
   const texts = attachedOf(now)
   const name = attachedNameOf(conversationId)
   const ids = (all: readonly Attached[]) => all.map(({ id }) => id).join(' ')
-  try {
-    if (texts.length === 0) sessionStorage.removeItem(name)
-    else if (ids(texts) !== ids(attachedOf(before))) sessionStorage.setItem(name, JSON.stringify(texts))
-    return sessionStorage.getItem(name) !== null || texts.length === 0
-  } catch {
-    sessionStorage.removeItem(name)
-    return false
-  }
+  if (ids(texts) === ids(attachedOf(before)))
+    return texts.length === 0 || sessionStorage.getItem(name) !== null
+  sessionStorage.removeItem(name)
+  if (texts.length === 0) return true
+  const text = JSON.stringify(texts)
+  return attachedCharacters() + text.length <= MAX_ATTACHED && write(sessionStorage, name, text)
+}
+
+/** In all conversations. */
+function attachedCharacters(): number {
+  return Object.entries(sessionStorage).reduce(
+    (sum, [name, text]) => sum + (name.startsWith(ATTACHED) ? String(text).length : 0),
+    0,
+  )
 }
 
 function attachedOf({ draft, unsent }: Drafts): Attached[] {
@@ -85,14 +117,7 @@ function attachedOf({ draft, unsent }: Drafts): Attached[] {
 }
 
 /** Another tab's words are not ours to remove. */
-function isOurs(conversationId: string, before: Drafts): boolean {
-  const keys = new Set([before.draft, ...before.unsent].map(({ key }) => key))
-  try {
-    const text = localStorage.getItem(nameOf(conversationId))
-    if (text === null) return false
-    const { draft, unsent } = JSON.parse(text) as Stored
-    return [draft, ...unsent].some((one) => keys.has(one.key))
-  } catch {
-    return true
-  }
+function isOneOf({ draft, unsent }: Drafts, there: Stored | null): boolean {
+  const keys = new Set([draft, ...unsent].map(({ key }) => key))
+  return there !== null && [there.draft, ...(there.unsent ?? [])].some((one) => keys.has(one?.key))
 }

@@ -19,3 +19,19 @@ export function withMention(
   const named = `${content.slice(0, start)}@${path}${rest.startsWith(' ') ? '' : ' '}`
   return { content: named + rest, caret: named.length + (rest.startsWith(' ') ? 1 : 0) }
 }
+
+/** Whether a text names this file: whole, and not one whose name only begins like it. */
+export function isNamed(content: string, path: string): boolean {
+  return content.split(`@${path}`).some((rest, index) => index > 0 && endsHere(rest))
+}
+
+/** The text with a file named as a word, which does not go along. */
+export function withoutMention(content: string, path: string): string {
+  return content
+    .split(`@${path}`)
+    .reduce((before, rest) => `${before}${endsHere(rest) ? path : `@${path}`}${rest}`)
+}
+
+function endsHere(rest: string): boolean {
+  return !/^(\w|[./-]\w)/.test(rest)
+}

@@ -1,8 +1,8 @@
 import { RequestError } from '../../src/client/index.ts'
 import { server } from '../server.ts'
 import { asSent } from './attachments.ts'
-import type { Draft } from './draft.ts'
-import { hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
+import { type Draft, renewed } from './draft.ts'
+import { addUnsent, hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
 /**
  * Sends what is in the field, behind what was sent before and is not known to be accepted: in its order, each with its own key, so that
@@ -10,6 +10,16 @@ import { hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './draft
  */
 export async function sendDraft(conversationId: string): Promise<void> {
   takeDraft(conversationId)
+  await sendAll(conversationId)
+}
+
+/** Sends another message the same way; what is in the field stays there. */
+export async function sendAlso(conversationId: string, draft: Draft): Promise<void> {
+  addUnsent(conversationId, draft)
+  await sendAll(conversationId)
+}
+
+async function sendAll(conversationId: string): Promise<void> {
   // Whoever is at it goes on with this one.
   if (unsaidOf(conversationId).isSending) return
   setSending(conversationId, true)
@@ -30,22 +40,21 @@ async function send(conversationId: string, draft: Draft): Promise<void> {
   try {
     await server.sendMessage(
       conversationId,
-      {
-        content,
-        ...(files.length > 0 ? { active_files: [...files] } : {}),
-        ...asSent(attached),
-      },
+      { content, ...(files.length > 0 ? { active_files: [...files] } : {}), ...asSent(attached) },
       { idempotencyKey: key },
     )
+    settle(conversationId, draft)
   } catch (error) {
+    const isOther = error instanceof RequestError && error.code === 'idempotency_key_reused'
     // It was accepted with attachments that were lost since, with the tab they were in.
-    const isThere = error instanceof RequestError && error.code === 'idempotency_key_reused'
-    if (!isThere) {
-      const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)
-      if (isRefused) takeBack(conversationId, draft)
-      else hold(conversationId, draft)
-      throw error
-    }
+    if (isOther && attached.length === 0) return settle(conversationId, draft)
+    const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)
+    // What waits behind it must not overtake it.
+    const isAlone = unsaidOf(conversationId).unsent.length === 1
+    if (isRefused && isAlone) {
+      settle(conversationId, draft)
+      takeBack(conversationId, isOther ? renewed(draft) : draft)
+    } else hold(conversationId, draft)
+    throw error
   }
-  settle(conversationId, draft)
 }

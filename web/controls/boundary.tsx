@@ -1,12 +1,25 @@
 import { Component, type ReactNode } from 'react'
 import { text } from '../text.ts'
 
-/** What can't be drawn says so, and everything else stays. */
-export class Boundary extends Component<{ children: ReactNode }, { problem: string | null }> {
-  override state: { problem: string | null } = { problem: null }
+interface BoundaryState {
+  problem: string | null
+  /** What could not be drawn. */
+  children: ReactNode
+}
 
-  static getDerivedStateFromError(error: unknown): { problem: string } {
+/** What can't be drawn says so, and everything else stays. What comes in its place is tried again. */
+export class Boundary extends Component<{ children: ReactNode }, BoundaryState> {
+  override state: BoundaryState = { problem: null, children: null }
+
+  static getDerivedStateFromError(error: unknown): Pick<BoundaryState, 'problem'> {
     return { problem: error instanceof Error ? error.message : String(error) }
+  }
+
+  static getDerivedStateFromProps(
+    { children }: { children: ReactNode },
+    before: BoundaryState,
+  ): BoundaryState | null {
+    return children === before.children ? null : { problem: null, children }
   }
 
   override render(): ReactNode {

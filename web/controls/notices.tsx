@@ -1,6 +1,6 @@
 import { createContext, type ReactNode, use, useCallback, useMemo, useState } from 'react'
 import { focusComposer } from '../composer/focus.ts'
-import { usePlace } from '../location.tsx'
+import { placeOf, usePlace } from '../location.tsx'
 import { explain } from '../server.ts'
 import { text } from '../text.ts'
 import { Button, IconButton } from './button.tsx'
@@ -9,12 +9,19 @@ export interface Notice {
   message: string
   /** More than a line has room for, such as what was skipped. */
   details?: readonly string[]
-  actions?: readonly { label: string; run(): Promise<unknown> }[]
+  actions?: readonly NoticeAction[]
   isProblem?: boolean
   /** Shown only where that conversation is; without one, everywhere. */
   conversationId?: string
   /** What it is about: a later one about the same takes its place. */
   about?: string
+}
+
+export interface NoticeAction {
+  label: string
+  /** It stays behind it: it leads to a question, and the others are still wanted. */
+  stays?: boolean
+  run(): Promise<unknown>
 }
 
 interface Shown {
@@ -51,10 +58,12 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
       if (!notice.actions && !notice.details?.length) setTimeout(() => close(no), SHOWN_MS)
     }
     async function attempt(work: () => Promise<unknown>): Promise<void> {
+      const { conversationId } = placeOf(location.href)
       try {
         await work()
       } catch (error) {
-        show({ message: explain(error), isProblem: true })
+        const where = conversationId === null ? {} : { conversationId }
+        show({ message: explain(error), isProblem: true, ...where })
       }
     }
     const dismiss = (about: string) => setShown((list) => list.filter((one) => one.about !== about))
@@ -83,7 +92,7 @@ export function NoticeList() {
   const { shown, close } = use(ListContext)
   const { attempt } = useNotices()
   const { conversationId } = usePlace()
-  const [busy, setBusy] = useState<number | null>(null)
+  const [busy, setBusy] = useState<readonly number[]>([])
   const here = shown.filter((notice) => (notice.conversationId ?? conversationId) === conversationId)
   return (
     <div className="notices" role="status">
@@ -99,24 +108,31 @@ export function NoticeList() {
               </ul>
             )}
           </div>
-          {actions.map(({ label, run }) => (
+          {actions.map(({ label, stays, run }) => (
             <Button
               key={label}
               icon="restore"
-              disabled={busy === no}
+              disabled={busy.includes(no)}
               onClick={() => {
-                setBusy(no)
+                setBusy((all) => [...all, no])
                 focusComposer()
                 void attempt(async () => {
                   await run()
-                  close(no)
-                }).finally(() => setBusy(null))
+                  if (!stays) close(no)
+                }).finally(() => setBusy((all) => all.filter((one) => one !== no)))
               }}
             >
               {label}
             </Button>
           ))}
-          <IconButton icon="close" name={text.close} onClick={() => close(no)} />
+          <IconButton
+            icon="close"
+            name={text.close}
+            onClick={() => {
+              focusComposer()
+              close(no)
+            }}
+          />
         </div>
       ))}
     </div>

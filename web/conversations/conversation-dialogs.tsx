@@ -1,7 +1,9 @@
 import { useState } from 'react'
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
+import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
+import { dateOf, shortened } from '../format.ts'
 import { go, placeOf } from '../location.tsx'
 import { keys, queries, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -31,14 +33,18 @@ export function RenameDialog({ conversation: { id, title }, onClose }: DialogPro
   )
 }
 
-export function DeleteConversationDialog({ conversation: { id, title }, onClose }: DialogProps) {
+export function DeleteConversationDialog({ conversation: { id, title, queued }, onClose }: DialogProps) {
   const { show } = useNotices()
   const name = title ?? text.conversations.untitled
   async function remove(): Promise<void> {
-    await server.deleteConversation(id)
+    const drafts = await waitingDrafts(id)
+    const { undo_until, cleared } = await server.deleteConversation(id)
+    // They are in its field when it is brought back.
+    takeAllBack(id, cleared, drafts)
     if (placeOf(location.href).conversationId === id) go({}, 'replace')
     show({
-      message: text.conversations.deleted(name),
+      message: text.conversations.deleted(name, dateOf(undo_until)),
+      details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
       about: `deleted ${id}`,
       actions: [{ label: text.undo, run: undo }],
     })
@@ -56,6 +62,7 @@ export function DeleteConversationDialog({ conversation: { id, title }, onClose 
       action={{ label: text.conversations.deleteAction, look: 'danger', run: remove }}
     >
       <p>{text.conversations.deleteMeans}</p>
+      {queued > 0 && <p>{text.deletion.clears(queued)}</p>}
     </Dialog>
   )
 }

@@ -8,6 +8,7 @@ import { More } from '../controls/more.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
+import { useMay } from '../scopes.ts'
 import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.tsx'
@@ -44,6 +45,7 @@ export function ConversationList({
     placeholderData: keepPreviousData,
     refetchInterval: LOOK_AGAIN_MS,
   })
+  const mayWrite = useMay('conversations:write')
   const found = list.data?.pages.flatMap((page) => page.items) ?? []
   const listed = q === '' ? inFamilyOrder(found) : found.map((conversation) => ({ conversation, depth: 0 }))
 
@@ -61,7 +63,15 @@ export function ConversationList({
             onChange={(event) => setTyped(event.target.value)}
           />
         </label>
-        <Button look="main" icon="plus" onClick={() => void attempt(startConversation)}>
+        <Button
+          look="main"
+          icon="plus"
+          disabled={!mayWrite}
+          onClick={() => {
+            onChosen()
+            void attempt(startConversation)
+          }}
+        >
           {text.conversations.new}
         </Button>
       </div>
@@ -75,7 +85,11 @@ export function ConversationList({
             <Link
               to={{ conversationId: conversation.id }}
               aria-current={conversation.id === conversationId ? 'page' : undefined}
-              onClick={onChosen}
+              onClick={() => {
+                onChosen()
+                // When it is drawn: whoever opens a conversation wants to write.
+                setTimeout(focusComposer)
+              }}
             >
               <span className="title">
                 {depth > 0 && <Icon name="fork" />}
@@ -88,18 +102,20 @@ export function ConversationList({
                 <Activity conversation={conversation} />
               </span>
             </Link>
-            <span className="conversation-actions">
-              <IconButton
-                icon="edit"
-                name={text.conversations.rename(titleOf(conversation))}
-                onClick={() => setAsked({ type: 'rename', conversation })}
-              />
-              <IconButton
-                icon="trash"
-                name={text.conversations.delete(titleOf(conversation))}
-                onClick={() => setAsked({ type: 'delete', conversation })}
-              />
-            </span>
+            {mayWrite && (
+              <span className="conversation-actions">
+                <IconButton
+                  icon="edit"
+                  name={text.conversations.rename(titleOf(conversation))}
+                  onClick={() => setAsked({ type: 'rename', conversation })}
+                />
+                <IconButton
+                  icon="trash"
+                  name={text.conversations.delete(titleOf(conversation))}
+                  onClick={() => setAsked({ type: 'delete', conversation })}
+                />
+              </span>
+            )}
           </li>
         ))}
       </ul>
@@ -115,18 +131,23 @@ export function ConversationList({
 }
 
 const BEGUN = 'waymark.begun'
-let starting: Promise<void> | null = null
+/** A second press comes within this time, if it is one. */
+const PRESSED_TWICE_MS = 400
+let starting: Promise<string> | null = null
 
-/** Pressed twice, it begins one. */
-export function startConversation(): Promise<void> {
-  starting ??= start().finally(() => {
+/** Answers which one was begun. Pressed twice, it begins one. */
+export function startConversation(): Promise<string> {
+  if (starting) return starting
+  starting = start()
+  const forget = () => {
     starting = null
-  })
+  }
+  starting.then(() => setTimeout(forget, PRESSED_TWICE_MS), forget)
   return starting
 }
 
 /** The one that was begun here last, if nothing has been said in it yet, is as good as new. */
-async function start(): Promise<void> {
+async function start(): Promise<string> {
   const { items } = await server.listConversations({ limit: 20 })
   const begun = items.find((conversation) => conversation.id === sessionStorage.getItem(BEGUN))
   const isEmpty =
@@ -137,8 +158,7 @@ async function start(): Promise<void> {
   refresh(id)
   // When it is drawn.
   setTimeout(focusComposer)
-  // A second press comes within this time, if it is one.
-  await new Promise((resolve) => setTimeout(resolve, 400))
+  return id
 }
 
 function titleOf({ title }: Conversation): string {

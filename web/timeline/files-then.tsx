@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import type { FileList } from '../../src/protocol/api/work.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { bytesOf } from '../format.ts'
@@ -16,12 +16,12 @@ interface FilesThenProps {
   transcript: Transcript | null
 }
 
-/** The files are asked for when the scrubber rests, or a few times a second while it plays. */
-const REST_MS = 200
+/** The files are asked for a few times a second while it moves. */
+const PAUSE_MS = 250
 const SHOWN = 500
 
 export function FilesThen({ conversationId, at: moving, isNow, transcript }: FilesThenProps) {
-  const at = useResting(moving)
+  const at = useSlower(moving)
   const [filter, setFilter] = useState('')
   const [chosen, setChosen] = useState<string | null>(null)
   const files = useQuery({
@@ -45,18 +45,23 @@ export function FilesThen({ conversationId, at: moving, isNow, transcript }: Fil
       {!isNow && files.data?.checkpoint_id === null && <p className="note">{text.timeline.nowAsThen}</p>}
       {transcript && hasRunCommands(transcript) && <p className="quiet note">{text.timeline.commandsRan}</p>}
       {files.data && <Paths files={files.data} filter={filter} chosen={chosen} onChoose={setChosen} />}
-      {chosen !== null && <FileThen conversationId={conversationId} at={at} path={chosen} />}
+      {chosen !== null && <FileThen key={chosen} conversationId={conversationId} at={at} path={chosen} />}
     </section>
   )
 }
 
-function useResting(value: number): number {
-  const [resting, setResting] = useState(value)
+/** Follows a value, with a pause between one step and the next. */
+function useSlower(value: number): number {
+  const [followed, follow] = useState(value)
+  const latest = useRef(value)
+  latest.current = value
+  const isBehind = followed !== value
   useEffect(() => {
-    const timer = setTimeout(() => setResting(value), REST_MS)
+    if (!isBehind) return
+    const timer = setTimeout(() => follow(latest.current), PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [value])
-  return resting
+  }, [isBehind, followed])
+  return followed
 }
 
 function Paths({

@@ -29,7 +29,9 @@ export function TimelineView({ head, ...props }: TimelineProps) {
   return <Timeline head={head} {...props} />
 }
 
-const MAX_TICKS = 1000
+const MAX_MESSAGES = 20_000
+/** More would be a solid line. */
+const MAX_TICKS = 500
 
 function Timeline({ conversationId, head, epoch, lastMessage, at: start }: TimelineProps & { head: number }) {
   const replay = useReplay(conversationId, head, epoch, start)
@@ -39,7 +41,8 @@ function Timeline({ conversationId, head, epoch, lastMessage, at: start }: Timel
     queryFn: ({ signal }) => allMessages(conversationId, signal),
     placeholderData: keepPreviousData,
   })
-  const ticks = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
+  const asked = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
+  const ticks = asked.filter((_, index) => index % Math.ceil(asked.length / MAX_TICKS) === 0)
 
   // The address follows, so that what is looked at can be sent to somebody; where it leads, one goes.
   const written = useRef(start)
@@ -58,7 +61,7 @@ function Timeline({ conversationId, head, epoch, lastMessage, at: start }: Timel
   }, [conversationId, at, head])
 
   const toMessage = (direction: 1 | -1) => {
-    const places = ticks.map((message) => message.event_number)
+    const places = asked.map((message) => message.event_number)
     const next = direction > 0 ? places.find((place) => place > at) : places.findLast((place) => place < at)
     replay.move(next ?? (direction > 0 ? head : 1))
   }
@@ -102,7 +105,7 @@ async function allMessages(conversationId: string, signal: AbortSignal): Promise
     const page = await server.messages(conversationId, { limit: 200, ...(cursor ? { cursor } : {}) })
     found.push(...page.items)
     cursor = page.next_cursor ?? undefined
-  } while (cursor !== undefined && found.length < MAX_TICKS && !signal.aborted)
+  } while (cursor !== undefined && found.length < MAX_MESSAGES && !signal.aborted)
   return found
 }
 

@@ -38,6 +38,8 @@ export function useReplay(conversationId: string, head: number, epoch: number, s
   const [speed, setSpeed] = useState<number>(speeds[0])
   const [error, setError] = useState<unknown>(null)
 
+  // At the end it is over, also when there is more later.
+  if (isPlaying && at >= head) setPlaying(false)
   // A line that was cut may not reach as far any more.
   const here = Math.min(at, head)
   useEffect(() => {
@@ -75,7 +77,7 @@ export function useReplay(conversationId: string, head: number, epoch: number, s
   return {
     at: here,
     ...shown,
-    isPlaying: isPlaying && at < head,
+    isPlaying,
     speed,
     error,
     move: (to) => setAt(Math.min(Math.max(1, Math.round(to)), head)),

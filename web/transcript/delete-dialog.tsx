@@ -1,11 +1,13 @@
 import type { QueueView } from '../../src/protocol/api/runs.ts'
 import type { MessageEntry, Transcript } from '../../src/replay/transcript.ts'
+import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { dateOf, shortened } from '../format.ts'
+import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
-import { bringBack, undoRestore } from './undo.ts'
+import { bringBack } from './bring-back.ts'
 
 export function DeleteDialog({
   conversationId,
@@ -21,19 +23,23 @@ export function DeleteDialog({
   onClose(): void
 }) {
   const notices = useNotices()
+  const askRestore = useAskRestore()
   const later = transcript.entries.filter((entry) => entry.at >= message.at)
   const messages = later.filter((entry) => entry.type === 'message').length
   const answers = later.filter((entry) => entry.type === 'run').length
 
   async function remove(): Promise<void> {
+    const drafts = await waitingDrafts(conversationId)
     const { checkpoint_id, undo_until, cleared } = await server.deleteMessage(
       conversationId,
       message.messageId,
     )
+    takeAllBack(conversationId, cleared, drafts)
     const undo = { label: text.undo, run: () => bringBack(conversationId, message.messageId, notices) }
     const restore = {
       label: text.deletion.restoreFiles,
-      run: () => undoRestore(conversationId, checkpoint_id ?? '', notices),
+      stays: true,
+      run: async () => askRestore(checkpoint_id ?? ''),
     }
     notices.show({
       message: text.deletion.done(messages, dateOf(undo_until)),

@@ -2,15 +2,16 @@ import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import type { MessageEntry } from '../../src/replay/transcript.ts'
 import { readSent } from '../composer/attachments.ts'
-import { changeDraft } from '../composer/drafts.ts'
+import { changeDraft, unsaidOf } from '../composer/drafts.ts'
+import { isNamed } from '../composer/mention.ts'
 import { sendDraft } from '../composer/outbox.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { titleFrom } from '../format.ts'
 import { go } from '../location.tsx'
+import { sayRestored } from '../restoring/say-restored.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
-import { sayRestored } from './undo.ts'
 
 const ways = ['keep', 'restore', 'copy'] as const
 
@@ -42,24 +43,32 @@ export function ForkDialog({
   const { said } = place
   const { attachments = [] } = said ?? place
   // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
+  const rewording = `edit.${place.messageId}`
   const [wish, setWish] = useState(() => ({
     title: said ? '' : text.fork.of(parentTitle).slice(0, 500),
-    content: said?.content ?? '',
+    content: said ? unsaidOf(rewording).draft.content || said.content : '',
     files: 'keep' as (typeof ways)[number],
     key: newId('msg'),
   }))
   const { title, content, files, key } = wish
   const change = (part: Partial<typeof wish>) => setWish({ ...wish, ...part, key: newId('msg') })
-  const reword = (next: string) => setWish({ ...wish, content: next })
+  /** Kept when the dialog is closed, and through a reload. */
+  function reword(next: string): void {
+    setWish({ ...wish, content: next })
+    changeDraft(rewording, () => ({ content: next === said?.content ? '' : next }))
+  }
 
   async function fork(): Promise<void> {
     const attached = await readSent(conversationId, attachments)
+    const name = title.trim() || titleFrom(content || parentTitle)
+    // Behind a lost answer it is the same wish, whatever the wording is by then.
+    setWish((before) => ({ ...before, title: name }))
     const made = await server.fork(
       conversationId,
       {
         ...(place.messageId === undefined ? {} : { message_id: place.messageId }),
         ...(place.eventNumber === undefined ? {} : { event_number: place.eventNumber }),
-        title: title.trim() || titleFrom(content || parentTitle),
+        title: name,
         files,
       },
       { idempotencyKey: key },
@@ -69,6 +78,7 @@ export function ForkDialog({
     const written = said ? content : place.content
     if (written !== undefined)
       changeDraft(made.id, () => ({ content: written, files: stillNamed(written), attached }))
+    if (said) changeDraft(rewording, () => ({ content: '' }))
     go({ conversationId: made.id })
     refresh(made.id)
     if (said) void notices.attempt(() => sendDraft(made.id))
@@ -77,7 +87,7 @@ export function ForkDialog({
   /** Files that were named before and are not any more do not go along. */
   function stillNamed(written: string): string[] {
     const { content: before = '', activeFiles = [] } = said ?? place
-    return activeFiles.filter((path) => !before.includes(`@${path}`) || written.includes(`@${path}`))
+    return activeFiles.filter((path) => !isNamed(before, path) || isNamed(written, path))
   }
 
   return (

@@ -8,13 +8,15 @@ import { Icon, type IconName } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { numberOf } from '../format.ts'
 import { Link } from '../location.tsx'
+import { useAskRestore } from '../restoring/ask-restore.tsx'
+import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
+import { bringBack } from './bring-back.ts'
 import { Markdown } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
 import { Edit } from './tool-card.tsx'
-import { bringBack, undoRestore } from './undo.ts'
 
 interface MarkProps {
   mark: Mark
@@ -25,6 +27,9 @@ interface MarkProps {
 /** What happened between what was said. */
 export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkProps) {
   const notices = useNotices()
+  const askRestore = useAskRestore()
+  const mayWrite = useMay('conversations:write')
+  const mayChangeFiles = useMay('workspace:write')
   switch (mark.kind) {
     case 'edit':
       return <Edit edit={mark.edit} />
@@ -35,9 +40,8 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
           <Button
             look="quiet"
             icon="restore"
-            onClick={() =>
-              void notices.attempt(() => undoRestore(conversationId, mark.frame.safety_checkpoint, notices))
-            }
+            disabled={!mayChangeFiles}
+            onClick={() => askRestore(mark.frame.safety_checkpoint)}
           >
             {text.marks.undoRestore}
           </Button>
@@ -57,11 +61,8 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
           <Button
             look="quiet"
             icon="restore"
-            onClick={() =>
-              void notices.attempt(() =>
-                undoRestore(conversationId, mark.frame.pre_reset_checkpoint, notices),
-              )
-            }
+            disabled={!mayChangeFiles}
+            onClick={() => askRestore(mark.frame.pre_reset_checkpoint)}
           >
             {text.marks.undoReset}
           </Button>
@@ -86,6 +87,7 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
           <Button
             look="quiet"
             icon="restore"
+            disabled={!mayWrite}
             onClick={() => void notices.attempt(() => bringBack(conversationId, mark.messageId, notices))}
           >
             {text.marks.bringBack}
@@ -164,6 +166,7 @@ function MemoryDetails({
   conversationId: string
 }) {
   const { attempt, show } = useNotices()
+  const mayWrite = useMay('conversations:write')
   const isReadOnly = useReadOnly()
   const memory = useQuery({
     queryKey: keys.memory(conversationId),
@@ -174,7 +177,7 @@ function MemoryDetails({
   const isLast = items[0]?.event_number === at && !isReadOnly
   async function undo(): Promise<void> {
     await server.undoMemory(conversationId)
-    show({ message: text.memory.isUndone })
+    show({ message: text.memory.isUndone, conversationId })
     void queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
   }
   return (
@@ -203,7 +206,7 @@ function MemoryDetails({
       )}
       <p className="quiet">{text.memory.peopleSeeAll}</p>
       {isLast && (
-        <Button icon="restore" onClick={() => void attempt(undo)}>
+        <Button icon="restore" disabled={!mayWrite} onClick={() => void attempt(undo)}>
           {text.memory.undo}
         </Button>
       )}

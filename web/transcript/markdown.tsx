@@ -9,8 +9,7 @@ import { decodeEntities } from './entities.ts'
  * where a link may lead.
  */
 export const Markdown = memo(function Markdown({ source, isOpen }: { source: string; isOpen: boolean }) {
-  // While a text is being written its last mark may not be closed yet; it is shown as if it were.
-  const blocks = useMemo(() => read(isOpen ? remend(source) : source), [source, isOpen])
+  const blocks = useMemo(() => read(source, isOpen), [source, isOpen])
   if (!blocks) return <div className="markdown raw">{source}</div>
   // A link may be told what it leads to further down.
   const links = Object.keys(blocks.links).length === 0 ? '' : JSON.stringify(blocks.links)
@@ -29,10 +28,13 @@ export const Markdown = memo(function Markdown({ source, isOpen }: { source: str
   )
 })
 
-/** Null for what is nested deeper than anybody writes: it is shown as it is. */
-function read(source: string) {
+/**
+ * While a text is being written its last mark may not be closed yet; it is read as if it were. Null for what is nested deeper than
+ * anybody writes: it is shown as it is.
+ */
+function read(source: string, isOpen: boolean) {
   try {
-    return lexer(source)
+    return lexer(isOpen ? remend(source) : source)
   } catch {
     return null
   }

@@ -1,5 +1,6 @@
 import { memo } from 'react'
 import type { MessageEntry } from '../../src/replay/transcript.ts'
+import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
 import { dateOf, timeOf } from '../format.ts'
 import { useMay } from '../scopes.ts'
@@ -77,7 +78,13 @@ function Said({ content, id }: { content: string; id: string }) {
         {shown}
       </div>
       {isLong && !isWhole && (
-        <Button look="quiet" onClick={() => keep(true)}>
+        <Button
+          look="quiet"
+          onClick={() => {
+            focusComposer()
+            keep(true)
+          }}
+        >
           {text.transcript.showAll}
         </Button>
       )}

@@ -1,5 +1,6 @@
-import { memo, useState } from 'react'
+import { memo } from 'react'
 import type { Item, ReasoningItem, RunEntry, TextItem } from '../../src/replay/transcript.ts'
+import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { Icon } from '../controls/icon.tsx'
@@ -168,7 +169,6 @@ function RunError({
 }) {
   const isReadOnly = useReadOnly()
   const mayWrite = useMay('conversations:write')
-  const [isSent, setSent] = useState(false)
   return (
     <div className="run-error" role="group" aria-label={text.transcript.failed}>
       <p>
@@ -180,9 +180,9 @@ function RunError({
       {!isReadOnly && (
         <Button
           icon="restore"
-          disabled={isSent || !mayWrite}
+          disabled={!mayWrite}
           onClick={() => {
-            setSent(true)
+            focusComposer()
             onAgain(run)
           }}
         >

@@ -1,3 +1,4 @@
+import { useQuery } from '@tanstack/react-query'
 import { memo, useEffect, useRef, useState } from 'react'
 import type { FileEdit, ToolItem } from '../../src/replay/transcript.ts'
 import { focusComposer } from '../composer/focus.ts'
@@ -6,7 +7,7 @@ import { Foldable } from '../controls/foldable.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { durationOf, shortened } from '../format.ts'
 import { useMay } from '../scopes.ts'
-import { server } from '../server.ts'
+import { explain, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from './diff-view.tsx'
 import { Highlighted } from './highlight.tsx'
@@ -54,7 +55,7 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
       {tool.edits.map((edit, index) => (
         <Edit key={index} edit={edit} />
       ))}
-      <Output tool={tool} isLive={state === 'running'} />
+      <Output tool={tool} conversationId={conversationId} isLive={state === 'running'} />
       <Images tool={tool} />
     </Foldable>
   )
@@ -126,10 +127,25 @@ function Section({ name, children }: { name: string; children: React.ReactNode }
 
 const SHOWN_CHARACTERS = 6000
 
-function Output({ tool, isLive }: { tool: ToolItem; isLive: boolean }) {
-  const [isWhole, setWhole] = useState(false)
+function Output({
+  tool,
+  conversationId,
+  isLive,
+}: {
+  tool: ToolItem
+  conversationId: string
+  isLive: boolean
+}) {
+  const [isWhole, setWhole] = useKept(`output ${tool.toolCallId} ${tool.key}`, false)
   const end = useRef<HTMLPreElement>(null)
-  const output = outputText(tool.output)
+  // The frame holds the beginning of what is very long.
+  const whole = useQuery({
+    queryKey: ['output', conversationId, tool.toolCallId],
+    queryFn: () => server.output(conversationId, tool.toolCallId ?? ''),
+    enabled: isWhole && tool.isOutputCut && tool.toolCallId !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const output = whole.data?.output ?? outputText(tool.output)
   useEffect(() => {
     if (isLive && end.current) end.current.scrollTop = end.current.scrollHeight
   }, [isLive, output])
@@ -140,9 +156,16 @@ function Output({ tool, isLive }: { tool: ToolItem; isLive: boolean }) {
       <pre ref={end} className="output" tabIndex={0}>
         {isCut ? output.slice(0, SHOWN_CHARACTERS) : output}
       </pre>
-      {isCut && (
-        <Button look="quiet" onClick={() => setWhole(true)}>
-          {text.tools.showAll(output.length)}
+      {whole.isError && <p className="failure">{explain(whole.error)}</p>}
+      {(isCut || (tool.isOutputCut && !isWhole)) && (
+        <Button
+          look="quiet"
+          onClick={() => {
+            focusComposer()
+            setWhole(true)
+          }}
+        >
+          {text.tools.showAll}
         </Button>
       )}
     </Section>
@@ -164,6 +187,8 @@ export function Edit({ edit }: { edit: FileEdit }) {
       </p>
       {edit.diff === null ? (
         <p className="quiet">{text.diff.none}</p>
+      ) : edit.diff === '' ? (
+        <p className="quiet">{text.diff.same}</p>
       ) : (
         <DiffView diff={edit.diff} label={edit.path} />
       )}

@@ -1,30 +1,27 @@
 import { useCallback, useMemo, useRef, useState } from 'react'
 import { Virtualizer } from 'virtua'
 import type { MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
-import { asSent, readSent } from '../composer/attachments.ts'
+import { readSent } from '../composer/attachments.ts'
 import { Composer } from '../composer/composer.tsx'
+import { focusComposer } from '../composer/focus.ts'
+import { sendAlso } from '../composer/outbox.ts'
 import { Boundary } from '../controls/boundary.tsx'
 import { Button } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { useShortcuts } from '../keyboard.ts'
-import { server } from '../server.ts'
+import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { text } from '../text.ts'
 import { DeleteDialog } from './delete-dialog.tsx'
 import { ForkDialog, type ForkPlace } from './fork-dialog.tsx'
 import { MarkRow } from './mark.tsx'
 import { type MessageAction, MessageRow } from './message.tsx'
-import { OpenPartsProvider } from './open-parts.tsx'
-import { RestoreDialog } from './restore-dialog.tsx'
 import { eventOf, type Row, rowsOf } from './rows.ts'
 import { RunEnd, RunHead, RunItem } from './run-parts.tsx'
 import type { FeedView } from './use-feed.ts'
 import { useScroll } from './use-scroll.ts'
 
-type Asked =
-  | { type: 'restore'; checkpointId: string }
-  | { type: 'fork'; place: ForkPlace }
-  | { type: 'delete'; message: MessageEntry }
+type Asked = { type: 'fork'; place: ForkPlace } | { type: 'delete'; message: MessageEntry }
 
 export function TranscriptView({
   feed,
@@ -38,16 +35,20 @@ export function TranscriptView({
   const { conversationId, transcript, queue } = feed
   const { attempt } = useNotices()
   const [asked, setAsked] = useState<Asked | null>(null)
+  const askRestore = useAskRestore()
   const close = useCallback(() => setAsked(null), [])
 
-  const act = useCallback((action: MessageAction, message: MessageEntry) => {
-    const { messageId, content, checkpointId, activeFiles, attachments } = message
-    if (action === 'restore' && checkpointId !== null) setAsked({ type: 'restore', checkpointId })
-    const said = { content, activeFiles, attachments }
-    if (action === 'fork') setAsked({ type: 'fork', place: { messageId, ...said } })
-    if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
-    if (action === 'delete') setAsked({ type: 'delete', message })
-  }, [])
+  const act = useCallback(
+    (action: MessageAction, message: MessageEntry) => {
+      const { messageId, content, checkpointId, activeFiles, attachments } = message
+      if (action === 'restore' && checkpointId !== null) askRestore(checkpointId)
+      const said = { content, activeFiles, attachments }
+      if (action === 'fork') setAsked({ type: 'fork', place: { messageId, ...said } })
+      if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
+      if (action === 'delete') setAsked({ type: 'delete', message })
+    },
+    [askRestore],
+  )
   const forkBehind = useCallback(
     (eventNumber: number) => setAsked({ type: 'fork', place: { eventNumber } }),
     [],
@@ -58,11 +59,11 @@ export function TranscriptView({
     (run: RunEntry) => {
       const question = questionOf(latest.current, run)
       if (!question) return
-      const { content, activeFiles, attachments } = question
+      const { content, activeFiles: files, attachments } = question
       void attempt(async () => {
-        const files = activeFiles.length > 0 ? { active_files: [...activeFiles] } : {}
-        const along = asSent(await readSent(conversationId, attachments))
-        await server.sendMessage(conversationId, { content, ...files, ...along })
+        const attached = await readSent(conversationId, attachments)
+        // However often it is pressed, it is sent once.
+        await sendAlso(conversationId, { content, files, attached, key: `again_${run.runId}` })
       })
     },
     [conversationId, attempt],
@@ -70,22 +71,12 @@ export function TranscriptView({
 
   return (
     <div className="conversation">
-      <OpenPartsProvider key={conversationId}>
-        {transcript ? (
-          <Rows feed={feed} transcript={transcript} onAct={act} onFork={forkBehind} onAgain={sendAgain} />
-        ) : (
-          <p className="loading">{text.loading}</p>
-        )}
-      </OpenPartsProvider>
-      <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
-      {asked?.type === 'restore' && (
-        <RestoreDialog
-          conversationId={conversationId}
-          checkpointId={asked.checkpointId}
-          isRunning={queue?.active != null}
-          onClose={close}
-        />
+      {transcript ? (
+        <Rows feed={feed} transcript={transcript} onAct={act} onFork={forkBehind} onAgain={sendAgain} />
+      ) : (
+        <p className="loading">{text.loading}</p>
       )}
+      <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
       {asked?.type === 'fork' && (
         <ForkDialog conversationId={conversationId} place={asked.place} title={title} onClose={close} />
       )}
@@ -118,12 +109,11 @@ interface RowsProps {
 function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
   const { conversationId, earlier } = feed
   const rows = useMemo(() => rowsOf(transcript), [transcript])
-  const { attempt } = useNotices()
   const scroll = useScroll({ conversationId, rows, from: transcript.from, earlier })
   useShortcuts({
     j: () => scroll.step(1),
     k: () => scroll.step(-1),
-    g: () => void attempt(scroll.toStart),
+    g: scroll.toStart,
     G: scroll.toEnd,
   })
 
@@ -133,6 +123,7 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
       <section
         ref={scroll.scroller}
         className="transcript"
+        data-head={transcript.head}
         aria-label={text.transcript.name}
         tabIndex={0}
         {...scroll.handlers}
@@ -157,7 +148,14 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
         </div>
       </section>
       {!scroll.isAtEnd && (
-        <Button className="to-end" icon="down" onClick={scroll.toEnd}>
+        <Button
+          className="to-end"
+          icon="down"
+          onClick={() => {
+            focusComposer()
+            scroll.toEnd()
+          }}
+        >
           {text.transcript.toEnd}
         </Button>
       )}

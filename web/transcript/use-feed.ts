@@ -46,6 +46,7 @@ function whileLookedAt(start: () => void, stop: () => void): () => void {
     else start()
   }
   start()
+  look()
   document.addEventListener('visibilitychange', look)
   return () => {
     clearTimeout(timer)

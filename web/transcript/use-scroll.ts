@@ -11,7 +11,8 @@ const NEAR_START = 2500
 const BY_HAND_MS = 400
 /** How long rows take to find their place. */
 const SETTLE_MS = 600
-const MAX_READS = 1000
+/** How long what is opened may take to be there. */
+const OPENING_MS = 1500
 const REST_MS = 120
 
 interface Scrolled {
@@ -35,9 +36,10 @@ export interface Scroll {
     onPointerDown(): void
     onPointerMove(event: { buttons: number }): void
     onKeyDown(): void
+    onClick(event: { target: EventTarget }): void
   }
-  /** All the way, whatever has to be read for it. */
-  toStart(): Promise<void>
+  /** All the way, whatever has to be read for it, unless one moves meanwhile. */
+  toStart(): void
   toEnd(): void
   /** To the next message, or the one before. */
   step(direction: 1 | -1): void
@@ -58,10 +60,10 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const isPlaced = useRef(false)
   const settledAt = useRef(0)
   const resting = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const opening = useRef<ReturnType<typeof setTimeout>>(undefined)
   const movedAt = useRef(-BY_HAND_MS)
   const lastFrom = useRef(from)
-  const firstEvent = useRef(from)
-  firstEvent.current = from
+  const isGoingToStart = useRef(false)
 
   const stick = useCallback(() => {
     const element = scroller.current
@@ -108,6 +110,20 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     setAtEnd(sticks.current || left < NEAR_END)
   }, [rows, from, stick])
 
+  const goToStart = useCallback(() => {
+    if (!isGoingToStart.current) return
+    if (from > 1) {
+      earlier().catch(() => {
+        isGoingToStart.current = false
+      })
+      return
+    }
+    isGoingToStart.current = false
+    list.current?.scrollToIndex(0, { align: 'start' })
+  }, [from, earlier])
+  // Each time another part is there.
+  useLayoutEffect(goToStart, [goToStart])
+
   // A card that opens, or rows that turn out higher than they were thought to be, move the end, too.
   useEffect(() => {
     const watch = new ResizeObserver(stick)
@@ -127,6 +143,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     addEventListener('pagehide', keep)
     return () => {
       clearTimeout(resting.current)
+      clearTimeout(opening.current)
       removeEventListener('pagehide', keep)
     }
   }, [keep])
@@ -147,6 +164,18 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   function byHand(): void {
     movedAt.current = performance.now()
     settledAt.current = 0
+    isGoingToStart.current = false
+  }
+
+  /** What is opened stays where it is, and does not push itself out of sight. */
+  function onClick({ target }: { target: EventTarget }): void {
+    if (!sticks.current || !(target instanceof Element) || !target.closest('[aria-expanded], summary')) return
+    sticks.current = false
+    clearTimeout(opening.current)
+    opening.current = setTimeout(() => {
+      const element = scroller.current
+      if (element) sticks.current = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END
+    }, OPENING_MS)
   }
 
   function toRow(index: number): void {
@@ -174,13 +203,13 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       onPointerDown: byHand,
       onPointerMove: ({ buttons }) => void (buttons > 0 && byHand()),
       onKeyDown: byHand,
+      onClick,
     },
-    async toStart() {
+    toStart() {
       byHand()
       sticks.current = false
-      for (let reads = 0; firstEvent.current > 1 && reads < MAX_READS; reads++) await earlier()
-      // When they are drawn.
-      requestAnimationFrame(() => toRow(0))
+      isGoingToStart.current = true
+      goToStart()
     },
     toEnd,
     step(direction) {

@@ -7,6 +7,7 @@ import {
   listConversationsQuery,
   patchConversationSchema,
 } from '../../protocol/api/conversations.ts'
+import { deletedConversationSchema } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { isId, newId } from '../../protocol/ids.ts'
 import { requireScope } from '../auth.ts'
@@ -63,7 +64,10 @@ const remove = createRoute({
     'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
   middleware: [requireScope('conversations:write')] as const,
   request: { params: conversationParam },
-  responses: { 204: { description: 'Deleted' }, ...problems },
+  responses: {
+    200: json(deletedConversationSchema, 'Deleted, and what had waited in its queue'),
+    ...problems,
+  },
 })
 
 export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
@@ -124,12 +128,8 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
 
   app.openapi(remove, async (c) => {
     const { tenant, name: by } = c.get('caller')
-    await deps.deletions.deleteConversation({
-      tenant,
-      by,
-      conversationId: conversationId(c.req.valid('param').id),
-    })
-    return c.body(null, 204)
+    const command = { tenant, by, conversationId: conversationId(c.req.valid('param').id) }
+    return c.json(await deps.deletions.deleteConversation(command), 200)
   })
 }
 

@@ -8,6 +8,7 @@ import {
   acceptedMessageSchema,
   answerApprovalSchema,
   attachmentViewSchema,
+  outputViewSchema,
   queueSchema,
   type SendMessage,
   sendMessageSchema,
@@ -59,6 +60,19 @@ const attachment = createRoute({
   middleware: [requireScope('conversations:read')] as const,
   request: { params: attachmentParam },
   responses: { 200: json(attachmentViewSchema, 'The text'), ...problems },
+})
+
+const outputParam = conversationParam.extend({
+  tool_call_id: z.string().meta({ param: { name: 'tool_call_id', in: 'path' } }),
+})
+
+const output = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/outputs/{tool_call_id}',
+  summary: 'The whole of what a tool returned, of which its frame may hold the beginning only',
+  middleware: [requireScope('conversations:read')] as const,
+  request: { params: outputParam },
+  responses: { 200: json(outputViewSchema, 'The output'), ...problems },
 })
 
 const queue = createRoute({
@@ -168,6 +182,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const found = known.find((one) => one.sha256 === sha256)
     if (!found) throw new WaymarkError('attachment_not_found', 'No message here has such an attachment.')
     return c.json({ ...found, content: await deps.attachments.read(sha256) }, 200)
+  })
+
+  app.openapi(output, async (c) => {
+    const { id, tool_call_id } = c.req.valid('param')
+    const whole = await deps.results.find(c.get('caller').tenant, conversationId(id), tool_call_id)
+    if (whole === null)
+      throw new WaymarkError('output_not_found', 'No tool returned anything for such a call.')
+    return c.json({ tool_call_id, output: whole }, 200)
   })
 
   app.openapi(queue, async (c) => {

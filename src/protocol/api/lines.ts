@@ -78,6 +78,11 @@ export const deletedMessageSchema = z
   .meta({ id: 'DeletedMessage' })
 export type DeletedMessage = z.infer<typeof deletedMessageSchema>
 
+export const deletedConversationSchema = z
+  .object({ conversation_id: z.string(), undo_until: z.string(), cleared: clearedSchema })
+  .meta({ id: 'DeletedConversation' })
+export type DeletedConversation = z.infer<typeof deletedConversationSchema>
+
 export const undeleteSchema = z
   .strictObject({
     /** Without it, the conversation itself is brought back. */

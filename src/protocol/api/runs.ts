@@ -59,6 +59,12 @@ export const attachmentViewSchema = attachmentSchema
   .meta({ id: 'Attachment' })
 export type AttachmentView = z.infer<typeof attachmentViewSchema>
 
+/** The whole of what a tool returned. */
+export const outputViewSchema = z
+  .object({ tool_call_id: z.string(), output: z.string() })
+  .meta({ id: 'Output' })
+export type OutputView = z.infer<typeof outputViewSchema>
+
 export const acceptedMessageSchema = z
   .object({ message_id: z.string(), run_id: z.string(), queue_position: z.int() })
   .meta({ id: 'AcceptedMessage' })

@@ -1,6 +1,6 @@
-import { PutBackDialog } from '../controls/put-back-dialog.tsx'
 import { server } from '../server.ts'
 import { text } from '../text.ts'
+import { PutBackDialog } from './put-back-dialog.tsx'
 
 export function RestoreDialog({
   conversationId,

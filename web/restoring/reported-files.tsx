@@ -1,6 +1,6 @@
 import { text } from '../text.ts'
 
-interface Report {
+export interface FilesReport {
   restored: readonly string[]
   deleted: readonly string[]
   skipped: readonly { path: string; reason: string }[]
@@ -9,7 +9,7 @@ interface Report {
 const SHOWN = 100
 
 /** What will be done, or was done, to which files. */
-export function FilesReport({ report }: { report: Report }) {
+export function ReportedFiles({ report }: { report: FilesReport }) {
   const { restored, deleted, skipped } = report
   if (restored.length + deleted.length + skipped.length === 0) return <p>{text.work.nothingToDo}</p>
   return (

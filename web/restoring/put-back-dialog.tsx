@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
+import { Dialog } from '../controls/dialog.tsx'
+import { useNotices } from '../controls/notices.tsx'
 import { explain, refresh } from '../server.ts'
 import { text } from '../text.ts'
-import { type FilesReport as Report, sayRestored } from '../transcript/undo.ts'
-import { Dialog } from './dialog.tsx'
-import { FilesReport } from './files-report.tsx'
-import { useNotices } from './notices.tsx'
+import { type FilesReport, ReportedFiles } from './reported-files.tsx'
+import { sayRestored } from './say-restored.ts'
 
 interface PutBackProps {
   conversationId: string
@@ -15,9 +15,9 @@ interface PutBackProps {
   /** Then it has to wait. */
   isRunning: boolean
   /** What it would do. */
-  preview(): Promise<Report>
+  preview(): Promise<FilesReport>
   /** Does it, once for each key, and answers where what was there is kept. */
-  run(key: string): Promise<Report & { kept: string | null }>
+  run(key: string): Promise<FilesReport & { kept: string | null }>
   onClose(): void
 }
 
@@ -40,11 +40,11 @@ export function PutBackDialog(props: PutBackProps) {
       {isRunning && <p className="failure">{text.changes.busy}</p>}
       {preview.isPending && <p>{text.looking}</p>}
       {preview.isError && <p className="failure">{explain(preview.error)}</p>}
-      {preview.data && <FilesReport report={preview.data} />}
+      {preview.data && <ReportedFiles report={preview.data} />}
     </Dialog>
   )
 }
 
-function hasSomethingToDo({ restored, deleted }: Report): boolean {
+function hasSomethingToDo({ restored, deleted }: FilesReport): boolean {
   return restored.length + deleted.length > 0
 }

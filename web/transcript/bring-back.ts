@@ -1,49 +1,10 @@
+import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import type { useNotices } from '../controls/notices.tsx'
 import { shortened } from '../format.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 
 type Notices = ReturnType<typeof useNotices>
-
-export interface FilesReport {
-  restored: readonly string[]
-  deleted: readonly string[]
-  skipped: readonly { path: string; reason: string }[]
-}
-
-/** Puts the files back to what they were before something was done to them; that can be undone in its turn. */
-export async function undoRestore(
-  conversationId: string,
-  checkpointId: string,
-  notices: Notices,
-): Promise<void> {
-  const done = await server.restore(conversationId, { checkpoint_id: checkpointId })
-  sayRestored(conversationId, done, done.safety_checkpoint, notices, 'undone')
-  refresh(conversationId)
-}
-
-/** What was done with files, what was not, and how to take it back. */
-export function sayRestored(
-  conversationId: string,
-  report: FilesReport,
-  safety: string | null,
-  notices: Notices,
-  how: 'done' | 'undone' = 'done',
-): void {
-  const { restored, deleted, skipped } = report
-  const counts = text.work.report(restored.length, deleted.length, skipped.length)
-  const undo = {
-    label: how === 'done' ? text.undo : text.redo,
-    run: () => undoRestore(conversationId, safety ?? '', notices),
-  }
-  notices.show({
-    message: how === 'done' ? counts : text.work.undone(counts),
-    details: skipped.map(({ path, reason }) => text.work.skipped(path, reason)),
-    conversationId,
-    about: `files ${conversationId}`,
-    ...(safety === null ? {} : { actions: [undo] }),
-  })
-}
 
 /** Brings a deleted message back. What was said since leaves the line for it, so that is asked first. */
 export async function bringBack(conversationId: string, messageId: string, notices: Notices): Promise<void> {
@@ -58,20 +19,19 @@ export async function bringBack(conversationId: string, messageId: string, notic
 }
 
 async function undelete(conversationId: string, messageId: string, notices: Notices): Promise<void> {
+  const drafts = await waitingDrafts(conversationId)
   const { left_message_id, cleared } = await server.undelete(conversationId, { message_id: messageId })
+  takeAllBack(conversationId, cleared, drafts)
   notices.dismiss(`deletion ${conversationId}`)
   if (left_message_id !== null || cleared.length > 0) {
     const back = left_message_id ?? ''
+    const asBefore = { label: text.deletion.asBefore, run: () => undelete(conversationId, back, notices) }
     notices.show({
       message: text.deletion.broughtBack,
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
       conversationId,
       about: `deletion ${conversationId}`,
-      ...(left_message_id === null
-        ? {}
-        : {
-            actions: [{ label: text.deletion.asBefore, run: () => undelete(conversationId, back, notices) }],
-          }),
+      ...(left_message_id === null ? {} : { actions: [asBefore] }),
     })
   }
   refresh(conversationId)
