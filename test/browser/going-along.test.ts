@@ -133,15 +133,13 @@ describe('texts and files that go along with a message, in a browser', () => {
     await untilIdle(page)
     expect(await along(page).count()).toBe(0)
     expect((await server().client.context(id)).request).toContain('\ufeffgrün')
-    await page
-      .locator('input[type=file]')
-      .setInputFiles(
-        Array.from({ length: 21 }, (_, n) => ({
-          name: `${n}.txt`,
-          mimeType: 'text/plain',
-          buffer: Buffer.from(`${n}`),
-        })),
-      )
+    await page.locator('input[type=file]').setInputFiles(
+      Array.from({ length: 21 }, (_, n) => ({
+        name: `${n}.txt`,
+        mimeType: 'text/plain',
+        buffer: Buffer.from(`${n}`),
+      })),
+    )
     await page.locator('.notice', { hasText: 'At most 20 texts can go along.' }).waitFor()
     expect(await along(page).getByRole('listitem').count()).toBe(20)
   })

@@ -228,5 +228,13 @@ describe('the transcript in a browser', () => {
         return await page.locator('.said').allInnerTexts()
       })
       .toEqual(['meanwhile'])
+
+    // One that was opened in the background, and never looked at, too.
+    await look('yes')
+    await page.reload()
+    await page.locator('.said', { hasText: 'meanwhile' }).waitFor()
+    const again = page.waitForEvent('requestfailed', (request) => request.url().includes('/ledger/stream'))
+    await page.clock.runFor(61_000)
+    await again
   })
 })

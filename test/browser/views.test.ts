@@ -76,22 +76,47 @@ describe('looking back in a browser', () => {
 
   it('[P7] the timeline replays with its timing, word for word', async () => {
     const { page } = await start('Replay')
-    await say(page, '!wait 150\n!say 20')
+    await say(page, '!write_to_file {"path":"played.txt","content":"x"}\n!wait 150\n!say 20')
     await untilIdle(page)
     await view(page, 'Timeline')
     await page.getByRole('button', { name: 'Play', exact: true }).click()
     const lengths = new Set<number>()
+    const files: boolean[] = []
     await expect
       .poll(
         async () => {
           lengths.add((await page.locator('.then .answer').allInnerTexts()).join('').length)
+          const row = filesThen(page).getByRole('button', { name: /played\.txt/ })
+          files.push((await row.allInnerTexts()).join('').includes('not there yet'))
           return await page.getByRole('button', { name: 'Play', exact: true }).count()
         },
         { interval: 20 },
       )
       .toBe(1)
     expect(lengths.size).toBeGreaterThan(5)
+    // The files came along, and not at the end only.
+    expect(files).toContain(true)
+    expect(files.slice(files.indexOf(true)).indexOf(false)).toBeGreaterThan(0)
+    expect(files.lastIndexOf(true)).toBeLessThan(files.length - 5)
     await expect.poll(() => then(page).innerText()).toContain('tokens in')
+    // It is over: going back does not set it going again.
+    await scrubber(page).fill('1')
+    await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
+    expect(await page.getByRole('button', { name: 'Play', exact: true }).count()).toBe(1)
+  })
+
+  it('[P7] a file’s text is never shown under the name of another', async () => {
+    const { page } = await start('Names')
+    for (const name of ['n1.txt', 'n2.txt'])
+      writeFileSync(join(server().config.project, name), `text of ${name}`)
+    await say(page, 'hello')
+    await untilIdle(page)
+    await view(page, 'Timeline')
+    await filesThen(page).getByRole('button', { name: 'n1.txt' }).click()
+    await page.getByText('text of n1.txt').waitFor()
+    await page.route('**/files/text?*', () => {})
+    await filesThen(page).getByRole('button', { name: 'n2.txt' }).click()
+    await page.getByText('text of n1.txt').waitFor({ state: 'detached' })
   })
 
   it('[C8] the context shows what was sent, by origin and tokens, and in full', async () => {

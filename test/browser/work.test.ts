@@ -74,6 +74,29 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByText('session_2 was approved: it works').waitFor()
   })
 
+  it('[P4] what others change meanwhile is seen, and nothing is approved or put back unseen', async () => {
+    const { page } = await start('Others')
+    await write(page, 'ours.txt', 'x\n')
+    await view(page, 'Changes')
+    await page.locator('.changed-file', { hasText: 'ours.txt' }).waitFor()
+    writeFileSync(fileOf('theirs.txt'), 'not ready\n')
+    await page.getByRole('button', { name: 'Approve …' }).click()
+    await dialog(page).getByText('theirs.txt').waitFor()
+    await page.keyboard.press('Escape')
+    await page.locator('.changed-file', { hasText: 'theirs.txt' }).waitFor()
+
+    await view(page, 'Transcript')
+    await page.locator('.row.message').first().getByRole('button', { name: 'Restore files to here' }).click()
+    await dialog(page).getByRole('button', { name: 'Restore files' }).click()
+    await notice(page, /restored/).waitFor()
+    await write(page, 'later.txt', 'later\n')
+    await page.getByRole('button', { name: 'Undo this restore' }).click()
+    await dialog(page).getByText('later.txt').waitFor()
+    expect(read('later.txt')).toBe('later\n')
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+    expect(read('later.txt')).toBe('later\n')
+  })
+
   it('[P4] [W4] any checkpoint of the list can be restored, and what had to be skipped is listed', async () => {
     const { page } = await start('Checkpoints')
     await write(page, 'deep.txt', 'x\n')

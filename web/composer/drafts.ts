@@ -55,7 +55,8 @@ export function takeDraft(conversationId: string): void {
 /** To be sent behind what is on its way already, without touching what is in the field. */
 export function addUnsent(conversationId: string, also: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
-  put(conversationId, draft, [...without(unsent, also.key), also])
+  // It may be in the field, where its answer was lost.
+  put(conversationId, draft.key === also.key ? emptyDraft() : draft, [...without(unsent, also.key), also])
 }
 
 /** It was accepted: nothing of it need be kept. */

@@ -136,28 +136,24 @@ const PRESSED_TWICE_MS = 400
 let starting: Promise<string> | null = null
 
 /** Answers which one was begun. Pressed twice, it begins one. */
-export function startConversation(): Promise<string> {
-  if (starting) return starting
-  starting = start()
-  const forget = () => {
-    starting = null
-  }
-  starting.then(() => setTimeout(forget, PRESSED_TWICE_MS), forget)
-  return starting
+export async function startConversation(): Promise<string> {
+  starting ??= begin().finally(() => setTimeout(() => (starting = null), PRESSED_TWICE_MS))
+  const id = await starting
+  go({ conversationId: id })
+  refresh(id)
+  // When it is drawn.
+  setTimeout(focusComposer)
+  return id
 }
 
 /** The one that was begun here last, if nothing has been said in it yet, is as good as new. */
-async function start(): Promise<string> {
+async function begin(): Promise<string> {
   const { items } = await server.listConversations({ limit: 20 })
   const begun = items.find((conversation) => conversation.id === sessionStorage.getItem(BEGUN))
   const isEmpty =
     begun?.title === null && begun.head_event_number <= 2 && !begun.is_running && begun.queued === 0
   const { id } = begun && isEmpty ? begun : await server.createConversation()
   sessionStorage.setItem(BEGUN, id)
-  go({ conversationId: id })
-  refresh(id)
-  // When it is drawn.
-  setTimeout(focusComposer)
   return id
 }
 

@@ -63,6 +63,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const opening = useRef<ReturnType<typeof setTimeout>>(undefined)
   const movedAt = useRef(-BY_HAND_MS)
   const lastFrom = useRef(from)
+  const lastTop = useRef(0)
   const isGoingToStart = useRef(false)
 
   const stick = useCallback(() => {
@@ -153,8 +154,10 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     if (!element || !isPlaced.current) return
     const left = element.scrollHeight - element.scrollTop - element.clientHeight
     const isByHand = performance.now() - movedAt.current < BY_HAND_MS
-    // Only a person leaves the end, or comes back to it: what grows moves it away by itself.
-    if (isByHand) sticks.current = left < NEAR_END
+    const isUpwards = element.scrollTop < lastTop.current
+    lastTop.current = element.scrollTop
+    // Only a person who goes up leaves the end: what grows moves it away by itself.
+    if (isByHand && (isUpwards || left < NEAR_END)) sticks.current = left < NEAR_END
     setAtEnd(sticks.current || left < NEAR_END)
     fillUp()
     clearTimeout(resting.current)
