@@ -8,10 +8,7 @@ export interface Attached {
   id: string
   name: string
   content: string
-}
-
-export function bytesIn({ content }: Attached): number {
-  return new TextEncoder().encode(content).length
+  bytes: number
 }
 
 const MAX_BYTES = 4_000_000
@@ -24,8 +21,9 @@ export async function readAttachments(
   const refused: string[] = []
   for (const file of files) {
     const content = await contentOf(file)
-    if (typeof content === 'string') read.push({ id: newId('msg'), name: file.name.slice(0, 200), content })
-    else refused.push(content.refused)
+    const { name, size: bytes } = file
+    if (typeof content !== 'string') refused.push(content.refused)
+    else read.push({ id: newId('msg'), name: name.slice(0, 200), content, bytes })
   }
   return { read, refused }
 }
@@ -50,8 +48,8 @@ export async function readSent(
 ): Promise<Attached[]> {
   return await Promise.all(
     attachments.map(async ({ name, sha256 }) => {
-      const { content } = await server.attachment(conversationId, sha256)
-      return { id: newId('msg'), name, content }
+      const { content, bytes } = await server.attachment(conversationId, sha256)
+      return { id: newId('msg'), name, content, bytes }
     }),
   )
 }

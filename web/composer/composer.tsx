@@ -8,7 +8,7 @@ import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
-import { type Attached, bytesIn, MAX_ATTACHED, readAttachments } from './attachments.ts'
+import { type Attached, MAX_ATTACHED, readAttachments } from './attachments.ts'
 import type { Draft } from './draft.ts'
 import { changeDraft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
@@ -173,7 +173,7 @@ export function Composer({
           {attached.map((one) => (
             <li key={one.id} className="chip">
               <Icon name="clip" />
-              {one.name} <span className="quiet">{bytesOf(bytesIn(one))}</span>
+              {one.name} <span className="quiet">{bytesOf(one.bytes)}</span>
               <IconButton
                 icon="close"
                 name={text.composer.without(one.name)}

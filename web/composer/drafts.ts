@@ -91,7 +91,7 @@ function without(drafts: readonly Draft[], key: string): Draft[] {
 
 function put(conversationId: string, draft: Draft, unsent: readonly Draft[]): void {
   const before = unsaidOf(conversationId)
-  const drafts = { draft, unsent, lost: [] }
+  const drafts = { draft, unsent, lost: isEmpty(draft) ? [] : before.lost }
   const isKept = keep(conversationId, before, drafts)
   set(conversationId, { ...before, ...drafts, isKept })
 }

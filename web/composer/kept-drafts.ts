@@ -13,7 +13,7 @@ interface Stored {
 
 const ATTACHED = 'waymark.attached.'
 /** A tab has room for about five million characters; this leaves some for words. */
-const MAX_ATTACHED = 3_500_000
+const MAX_ATTACHED_CHARACTERS = 3_500_000
 
 const nameOf = (conversationId: string) => `waymark.draft.${conversationId}`
 const attachedNameOf = (conversationId: string) => `${ATTACHED}${conversationId}`
@@ -45,8 +45,8 @@ function read(storage: Storage, name: string): unknown {
   }
 }
 
-function asDrafts({ draft, unsent }: Stored, texts: readonly Attached[]): Drafts | null {
-  if (![draft, ...(Array.isArray(unsent) ? unsent : [])].every(isPlain)) return null
+function asDrafts({ draft, unsent = [] }: Partial<Stored>, texts: readonly Attached[]): Drafts | null {
+  if (!isPlain(draft) || !Array.isArray(unsent) || !unsent.every(isPlain)) return null
   const asDraft = ({ content, files, key, attached = [] }: Plain): Draft => ({
     content,
     files,
@@ -101,7 +101,7 @@ function keepAttached(conversationId: string, before: Drafts, now: Drafts): bool
   sessionStorage.removeItem(name)
   if (texts.length === 0) return true
   const text = JSON.stringify(texts)
-  return attachedCharacters() + text.length <= MAX_ATTACHED && write(sessionStorage, name, text)
+  return attachedCharacters() + text.length <= MAX_ATTACHED_CHARACTERS && write(sessionStorage, name, text)
 }
 
 /** In all conversations. */
