@@ -90,13 +90,14 @@ export async function transcriptText(page: Page): Promise<string> {
 
 /** Until nothing runs and nothing waits, and the page knows. */
 export async function untilIdle(page: Page): Promise<void> {
-  await page.waitForFunction(async () => {
+  const isIdle = async () => {
     const [, id = ''] = /^\/c\/([^/]+)/.exec(location.pathname) ?? []
     const read = async (path: string) => await (await fetch(`/api/v1/conversations/${id}${path}`)).json()
     const [queue, { head_event_number }] = [await read('/queue'), await read('')]
     const shown = Number(document.querySelector<HTMLElement>('.transcript')?.dataset.head ?? 0)
     return queue.active === null && queue.items.length === 0 && shown >= head_event_number
-  })
+  }
+  await page.waitForFunction(isIdle, null, { polling: 50 })
   await page.locator('.run-end .run-end').last().waitFor()
   await expect.poll(() => page.getByText('At work …').count(), { timeout: 20_000 }).toBe(0)
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
