@@ -200,6 +200,7 @@ describe('files and lines, taken back in a browser', () => {
     expect(read('stays.txt')).toBe('still here\n')
 
     await notice(page, '2 messages deleted;').getByRole('button', { name: 'Undo' }).click()
+    await notice(page, '2 messages deleted;').waitFor({ state: 'detached' })
     await expect.poll(() => page.locator('.row.message').count()).toBe(3)
     await expect.poll(() => other.locator('.row.message').count()).toBe(3)
 

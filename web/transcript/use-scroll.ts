@@ -64,11 +64,13 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const movedAt = useRef(-BY_HAND_MS)
   const lastFrom = useRef(from)
   const lastTop = useRef(0)
+  const isPressed = useRef(false)
   const isGoingToStart = useRef(false)
 
   const stick = useCallback(() => {
     const element = scroller.current
-    if (element && sticks.current) element.scrollTop = element.scrollHeight
+    // What is being pressed must not move away under the finger.
+    if (element && sticks.current && !isPressed.current) element.scrollTop = element.scrollHeight
   }, [])
 
   const fillUp = useCallback(() => {
@@ -119,8 +121,15 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       })
       return
     }
-    isGoingToStart.current = false
-    list.current?.scrollToIndex(0, { align: 'start' })
+    // As long as the rows are still finding their place.
+    const until = performance.now() + SETTLE_MS
+    function hold(): void {
+      if (!isGoingToStart.current) return
+      if (scroller.current) scroller.current.scrollTop = 0
+      if (performance.now() < until) requestAnimationFrame(hold)
+      else isGoingToStart.current = false
+    }
+    requestAnimationFrame(hold)
   }, [from, earlier])
   // Each time another part is there.
   useLayoutEffect(goToStart, [goToStart])
@@ -132,6 +141,18 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       if (element) watch.observe(element)
     }
     return () => watch.disconnect()
+  }, [stick])
+
+  useEffect(() => {
+    function release(): void {
+      isPressed.current = false
+      stick()
+    }
+    const kinds = ['pointerup', 'pointercancel'] as const
+    for (const kind of kinds) addEventListener(kind, release)
+    return () => {
+      for (const kind of kinds) removeEventListener(kind, release)
+    }
   }, [stick])
 
   useEffect(fillUp, [fillUp])
@@ -203,7 +224,10 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       onScroll,
       onWheel: byHand,
       onTouchMove: byHand,
-      onPointerDown: byHand,
+      onPointerDown() {
+        byHand()
+        isPressed.current = true
+      },
       onPointerMove: ({ buttons }) => void (buttons > 0 && byHand()),
       onKeyDown: byHand,
       onClick,
