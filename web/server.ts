@@ -27,6 +27,9 @@ export const keys = {
   responses: (id: string) => ['responses', id] as const,
   memory: (id: string) => ['memory', id] as const,
   tree: (id: string) => ['tree', id] as const,
+  attachment: (id: string, sha256: string) => ['attachment', id, sha256] as const,
+  output: (id: string, toolCallId: string | null) => ['output', id, toolCallId] as const,
+  preview: (key: string) => ['preview', key] as const,
 }
 
 /** Files, titles or lines have changed: whatever is shown of this conversation is looked at again. */
@@ -49,7 +52,6 @@ export function leaveIfSignedOut(error: unknown): void {
 
 /** What went wrong, in words for a person. */
 export function explain(error: unknown): string {
-  leaveIfSignedOut(error)
   if (error instanceof ConnectionError) return text.problems.noServer
   if (error instanceof RequestError) return text.problems.byCode[error.code] ?? error.message
   return error instanceof Error ? error.message : String(error)

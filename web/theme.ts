@@ -1,7 +1,7 @@
 import { useState } from 'react'
 
-export const themes = ['system', 'light', 'dark'] as const
-export type Theme = (typeof themes)[number]
+const themes = ['system', 'light', 'dark'] as const
+type Theme = (typeof themes)[number]
 
 const KEY = 'waymark.theme'
 

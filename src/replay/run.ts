@@ -46,7 +46,8 @@ export function applyToRun(run: OwnRun, frame: Frame): void {
 
 export function addMarkToRun(run: OwnRun, frame: AnyFrame, mark: Mark): void {
   if (mark.kind === 'agent') run.agent = mark.to
-  run.items.push({ type: 'mark', key: `event ${frame.event_id}`, mark })
+  const at = frame.event_id
+  run.items.push({ type: 'mark', key: `event ${at}`, at, mark })
 }
 
 export function endRun(run: OwnRun, status: RunStatus, endedAt: string): void {

@@ -156,6 +156,7 @@ export interface MarkEntry extends Span {
 export interface MarkItem {
   type: 'mark'
   key: string
+  at: number
   mark: Mark
 }
 

@@ -318,5 +318,15 @@ describe('nothing that a person wrote is lost in a browser', () => {
         .getByRole('region', { name: 'Transcript' })
         .evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)
     await expect.poll(left).toBeLessThan(60)
+    // What is in sight can be pressed while it scrolls, which it does all the time while an answer grows.
+    const isReached = await page.evaluate(async () => {
+      const list = document.querySelector('.transcript')
+      if (list) list.scrollTop -= 5
+      for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame)
+      const link = [...document.querySelectorAll('.run-end a')].at(-1)
+      const { x, y, width, height } = link?.getBoundingClientRect() ?? new DOMRect()
+      return link?.contains(document.elementFromPoint(x + width / 2, y + height / 2))
+    })
+    expect(isReached).toBe(true)
   })
 })

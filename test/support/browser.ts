@@ -103,6 +103,13 @@ export async function untilIdle(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
 }
 
+/** What a page shows whose test has failed. */
+async function tell(page: Page): Promise<void> {
+  const shown = await page.locator('body').innerText().catch(String)
+  const dialogs = await page.getByRole('dialog').allInnerTexts().catch(String)
+  console.error(`${page.url()}\n${shown}\ndialogs: ${JSON.stringify(dialogs)}`)
+}
+
 /** A server and a browser for all tests of a file. A page that has seen a problem fails its test. */
 export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Config> = () => ({})) {
   let server: TestServer | undefined
@@ -115,10 +122,13 @@ export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Con
     await browser?.close()
     await server?.close()
   })
-  afterEach(async () => {
+  afterEach(async ({ task }) => {
     const closing = opened
     opened = []
-    for (const { context } of closing) await context.close()
+    for (const { page, context } of closing) {
+      if (task.result?.state === 'fail') await tell(page)
+      await context.close()
+    }
     expect(closing.flatMap(({ problems }) => problems)).toEqual([])
   })
 

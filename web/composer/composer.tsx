@@ -58,7 +58,8 @@ export function Composer({
       // The page hears a little later that it has a title now.
       if (isUntitled && content.trim() !== '' && !titled.has(conversationId)) {
         titled.add(conversationId)
-        void server
+        // Before the message: else it would be an event between what is said.
+        await server
           .changeConversation(conversationId, { title: titleFrom(content) })
           .catch(() => titled.delete(conversationId))
       }

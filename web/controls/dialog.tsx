@@ -1,6 +1,6 @@
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { focusComposer } from '../composer/focus.ts'
-import { explain } from '../server.ts'
+import { explain, leaveIfSignedOut } from '../server.ts'
 import { text } from '../text.ts'
 import { Button } from './button.tsx'
 
@@ -46,6 +46,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
       await action.run()
       close()
     } catch (error) {
+      leaveIfSignedOut(error)
       setFailure(explain(error))
       setBusy(false)
     }

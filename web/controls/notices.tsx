@@ -1,7 +1,7 @@
 import { createContext, type ReactNode, use, useCallback, useMemo, useState } from 'react'
 import { focusComposer } from '../composer/focus.ts'
 import { placeOf, usePlace } from '../location.tsx'
-import { explain } from '../server.ts'
+import { explain, leaveIfSignedOut } from '../server.ts'
 import { text } from '../text.ts'
 import { Button, IconButton } from './button.tsx'
 
@@ -62,6 +62,7 @@ export function NoticesProvider({ children }: { children: ReactNode }) {
       try {
         await work()
       } catch (error) {
+        leaveIfSignedOut(error)
         const where = conversationId === null ? {} : { conversationId }
         show({ message: explain(error), isProblem: true, ...where })
       }

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
-import { explain, refresh } from '../server.ts'
+import { explain, keys, refresh } from '../server.ts'
 import { text } from '../text.ts'
 import { type FilesReport, ReportedFiles } from './reported-files.tsx'
 import { sayRestored } from './say-restored.ts'
@@ -27,7 +27,7 @@ export function PutBackDialog(props: PutBackProps) {
   const notices = useNotices()
   // Sent again behind a lost answer, it is done once.
   const [key] = useState(() => newId('msg'))
-  const preview = useQuery({ queryKey: ['put back', key], queryFn: props.preview, staleTime: 0, gcTime: 0 })
+  const preview = useQuery({ queryKey: keys.preview(key), queryFn: props.preview, staleTime: 0, gcTime: 0 })
   async function run(): Promise<void> {
     const { kept, ...report } = await props.run(key)
     sayRestored(conversationId, report, kept, notices)

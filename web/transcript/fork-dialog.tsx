@@ -15,17 +15,10 @@ import { text } from '../text.ts'
 
 const ways = ['keep', 'restore', 'copy'] as const
 
-export interface ForkPlace {
-  /** Just before this message, or behind this event. */
-  messageId?: string
-  /** What that message says: it is in the fork's field, to be said in other words. */
-  content?: string
-  activeFiles?: readonly string[]
-  attachments?: MessageEntry['attachments']
-  eventNumber?: number
-  /** What was said: another wording of it is sent in the fork at once. */
-  said?: Pick<MessageEntry, 'content' | 'activeFiles' | 'attachments'>
-}
+/** Behind an event; or just before a message, which is in the fork's field then, or is reworded here and sent in the fork at once. */
+export type ForkPlace =
+  | { type: 'behind'; eventNumber: number }
+  | { type: 'before' | 'reworded'; message: MessageEntry }
 
 export function ForkDialog({
   conversationId,
@@ -40,13 +33,14 @@ export function ForkDialog({
   onClose(): void
 }) {
   const notices = useNotices()
-  const { said } = place
-  const { attachments = [] } = said ?? place
+  const message = place.type === 'behind' ? null : place.message
+  const { attachments = [] } = message ?? {}
+  const isReworded = place.type === 'reworded'
+  const rewording = `edit.${message?.messageId}`
   // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
-  const rewording = `edit.${place.messageId}`
   const [wish, setWish] = useState(() => ({
-    title: said ? '' : text.fork.of(parentTitle).slice(0, 500),
-    content: said ? unsaidOf(rewording).draft.content || said.content : '',
+    title: isReworded ? '' : text.fork.of(parentTitle).slice(0, 500),
+    content: (isReworded && unsaidOf(rewording).draft.content) || (message?.content ?? ''),
     files: 'keep' as (typeof ways)[number],
     key: newId('msg'),
   }))
@@ -55,7 +49,7 @@ export function ForkDialog({
   /** Kept when the dialog is closed, and through a reload. */
   function reword(next: string): void {
     setWish({ ...wish, content: next })
-    changeDraft(rewording, () => ({ content: next === said?.content ? '' : next }))
+    changeDraft(rewording, () => ({ content: next === message?.content ? '' : next }))
   }
 
   async function fork(): Promise<void> {
@@ -66,8 +60,9 @@ export function ForkDialog({
     const made = await server.fork(
       conversationId,
       {
-        ...(place.messageId === undefined ? {} : { message_id: place.messageId }),
-        ...(place.eventNumber === undefined ? {} : { event_number: place.eventNumber }),
+        ...(place.type === 'behind'
+          ? { event_number: place.eventNumber }
+          : { message_id: place.message.messageId }),
         title: name,
         files,
       },
@@ -75,37 +70,34 @@ export function ForkDialog({
     )
     if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
     // What was to be said is in the fork's field before it is sent from there: nothing of it is lost should that fail.
-    const written = said ? content : place.content
-    if (written !== undefined)
-      changeDraft(made.id, () => ({ content: written, files: stillNamed(written), attached }))
-    if (said) changeDraft(rewording, () => ({ content: '' }))
+    if (message) changeDraft(made.id, () => ({ content, files: stillNamed(message), attached }))
+    if (isReworded) changeDraft(rewording, () => ({ content: '' }))
     go({ conversationId: made.id })
     refresh(made.id)
-    if (said) void notices.attempt(() => sendDraft(made.id))
+    if (isReworded) void notices.attempt(() => sendDraft(made.id))
   }
 
   /** Files that were named before and are not any more do not go along. */
-  function stillNamed(written: string): string[] {
-    const { content: before = '', activeFiles = [] } = said ?? place
-    return activeFiles.filter((path) => !isNamed(before, path) || isNamed(written, path))
+  function stillNamed({ content: before, activeFiles }: MessageEntry): string[] {
+    return activeFiles.filter((path) => !isNamed(before, path) || isNamed(content, path))
   }
 
   return (
     <Dialog
-      title={said ? text.fork.editTitle : text.fork.title}
+      title={isReworded ? text.fork.editTitle : text.fork.title}
       onClose={onClose}
-      wide={said !== undefined}
+      wide={isReworded}
       action={{
-        label: said ? text.fork.editAction : text.fork.action,
+        label: isReworded ? text.fork.editAction : text.fork.action,
         run: fork,
-        isReady: !said || content.trim() !== '',
+        isReady: !isReworded || content.trim() !== '',
       }}
     >
-      <p>{place.eventNumber === undefined ? text.fork.meansBefore : text.fork.meansBehind}</p>
+      <p>{place.type === 'behind' ? text.fork.meansBehind : text.fork.meansBefore}</p>
       {attachments.length > 0 && (
         <p className="quiet">{text.fork.along(attachments.map(({ name }) => name).join(', '))}</p>
       )}
-      {said && (
+      {isReworded && (
         <label className="field">
           {text.fork.message}
           <textarea rows={6} value={content} onChange={(event) => reword(event.target.value)} />

@@ -1,5 +1,5 @@
 import type { Root, RootContent } from 'hast'
-import { Fragment, type ReactNode, useEffect, useState } from 'react'
+import { Fragment, type ReactNode, useEffect, useMemo, useState } from 'react'
 
 /** Colours come with a file of their own, which is loaded when there is code to be seen. */
 type Highlight = (code: string, language: string) => Root | null
@@ -36,8 +36,11 @@ export function Highlighted({ code, language }: { code: string; language: string
       isGone = true
     }
   }, [highlight, isWorthIt])
-  const tree = highlight && isWorthIt ? highlight(code, language.toLowerCase()) : null
-  return <>{tree ? elements(tree.children) : code}</>
+  const drawn = useMemo(() => {
+    const tree = highlight && isWorthIt ? highlight(code, language.toLowerCase()) : null
+    return tree ? elements(tree.children) : code
+  }, [highlight, isWorthIt, code, language])
+  return <>{drawn}</>
 }
 
 function elements(nodes: readonly RootContent[]): ReactNode {

@@ -45,15 +45,11 @@ export const RunItem = memo(function RunItem({ item, runId, conversationId, isOv
     case 'tool':
       return <ToolCard tool={item} runId={runId} conversationId={conversationId} isOver={isOver} />
     case 'mark':
-      return <MarkRow mark={item.mark} at={eventOf(item.key)} conversationId={conversationId} />
+      return <MarkRow mark={item.mark} at={item.at} conversationId={conversationId} />
     case 'other':
       return <p className="quiet">{text.transcript.unknownItem(item.itemType)}</p>
   }
 })
-
-function eventOf(key: string): number {
-  return Number(key.replace('event ', ''))
-}
 
 function Answer({ item, isOver, isLast }: { item: TextItem; isOver: boolean; isLast: boolean }) {
   const parts = item.parts.map((part) => (

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { MessageEntry } from '../../src/replay/transcript.ts'
 import { Icon } from '../controls/icon.tsx'
 import { bytesOf } from '../format.ts'
-import { explain, server } from '../server.ts'
+import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { CopyButton } from './code-block.tsx'
 import { Highlighted, languageOf } from './highlight.tsx'
@@ -52,7 +52,7 @@ function Attachment({
   sha256,
 }: { conversationId: string } & MessageEntry['attachments'][number]) {
   const attachment = useQuery({
-    queryKey: ['attachment', conversationId, sha256],
+    queryKey: keys.attachment(conversationId, sha256),
     queryFn: () => server.attachment(conversationId, sha256),
     staleTime: Number.POSITIVE_INFINITY,
   })

@@ -7,7 +7,7 @@ import { Foldable } from '../controls/foldable.tsx'
 import { useNotices } from '../controls/notices.tsx'
 import { durationOf, shortened } from '../format.ts'
 import { useMay } from '../scopes.ts'
-import { explain, server } from '../server.ts'
+import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from './diff-view.tsx'
 import { Highlighted } from './highlight.tsx'
@@ -140,7 +140,7 @@ function Output({
   const end = useRef<HTMLPreElement>(null)
   // The frame holds the beginning of what is very long.
   const whole = useQuery({
-    queryKey: ['output', conversationId, tool.toolCallId],
+    queryKey: keys.output(conversationId, tool.toolCallId),
     queryFn: () => server.output(conversationId, tool.toolCallId ?? ''),
     enabled: isWhole && tool.isOutputCut && tool.toolCallId !== null,
     staleTime: Number.POSITIVE_INFINITY,

@@ -40,17 +40,16 @@ export function TranscriptView({
 
   const act = useCallback(
     (action: MessageAction, message: MessageEntry) => {
-      const { messageId, content, checkpointId, activeFiles, attachments } = message
+      const { checkpointId } = message
       if (action === 'restore' && checkpointId !== null) askRestore(checkpointId)
-      const said = { content, activeFiles, attachments }
-      if (action === 'fork') setAsked({ type: 'fork', place: { messageId, ...said } })
-      if (action === 'edit') setAsked({ type: 'fork', place: { messageId, said } })
+      if (action === 'fork') setAsked({ type: 'fork', place: { type: 'before', message } })
+      if (action === 'edit') setAsked({ type: 'fork', place: { type: 'reworded', message } })
       if (action === 'delete') setAsked({ type: 'delete', message })
     },
     [askRestore],
   )
   const forkBehind = useCallback(
-    (eventNumber: number) => setAsked({ type: 'fork', place: { eventNumber } }),
+    (eventNumber: number) => setAsked({ type: 'fork', place: { type: 'behind', eventNumber } }),
     [],
   )
   const latest = useRef(transcript)

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 import type { Feed, StreamState } from '../../src/client/index.ts'
 import type { QueueView } from '../../src/protocol/api/runs.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
-import { server } from '../server.ts'
+import { leaveIfSignedOut, server } from '../server.ts'
 
 export interface FeedView {
   conversationId: string
@@ -91,7 +91,10 @@ export function useFeed(conversationId: string): FeedView {
         onCut: () => change({ epoch: ++epoch }),
         onQueue: (queue) => change({ queue }),
         onState: (state) => change({ state }),
-      }).catch((error: unknown) => change({ error }))
+      }).catch((error: unknown) => {
+        leaveIfSignedOut(error)
+        change({ error })
+      })
     }
     function stop(): void {
       following?.abort()
