@@ -183,27 +183,6 @@ describe('what the model is sent', () => {
     expect(message?.attachments).toMatchObject([{ name: 'spec "1".md', bytes: 23 }])
   })
 
-  it('[C9] attachments are read again on every line that has their message, and on no other', async () => {
-    const id = await newConversation()
-    const content = 'The door must be green.\nNo other way. é 🚪\n'
-    await sent(id, 'read this', { attachments: [{ name: 'spec.md', content }] })
-    const { items } = await server.client.events(id)
-    const [message] = ofKind(items as unknown as AnyFrame[], 'message.user')
-    const sha256 = message?.attachments?.[0]?.sha256 ?? ''
-    const wanted = { name: 'spec.md', sha256, bytes: Buffer.byteLength(content), content }
-    expect(await server.client.attachment(id, sha256)).toEqual(wanted)
-    const fork = await server.client.fork(id)
-    await server.client.deleteMessage(id, message?.message_id ?? '')
-    await server.client.collect({ now: true })
-    expect(await server.client.attachment(fork.id, sha256)).toEqual(wanted)
-    const before = await server.client.fork(fork.id, { message_id: message?.message_id ?? '' })
-    for (const other of [id, before.id, await newConversation()]) {
-      await expect(server.client.attachment(other, sha256)).rejects.toMatchObject({
-        code: 'attachment_not_found',
-      })
-    }
-  })
-
   it('[C9] of large attachments the pieces that fit the question are sent, on the line that has them', async () => {
     const id = await newConversation()
     const lines = Array.from({ length: 3000 }, (_, n) => `line ${n}: nothing of interest here`)

@@ -132,22 +132,6 @@ describe('messages and runs', () => {
     await server.client.stop(id)
   })
 
-  it('[R1] [C9] the queue says what goes with a message that waits, and its texts can be read', async () => {
-    const id = await newConversation()
-    await send(id, '!wait 50\n!say 2000')
-    const attachments = [{ name: 'spec.md', content: 'round baskets' }]
-    await server.client.sendMessage(id, { content: 'read', active_files: ['a.txt'], attachments })
-    const { items } = await server.client.queue(id)
-    expect(items).toMatchObject([
-      { content: 'read', active_files: ['a.txt'], attachments: [{ name: 'spec.md', bytes: 13 }] },
-    ])
-    const sha256 = items[0]?.attachments[0]?.sha256 ?? ''
-    expect(await server.client.attachment(id, sha256)).toMatchObject({ content: 'round baskets' })
-    await server.client.removeQueued(id, items[0]?.run_id ?? '')
-    await expect(server.client.attachment(id, sha256)).rejects.toMatchObject({ code: 'attachment_not_found' })
-    await server.client.stop(id)
-  })
-
   it('[R2] stop ends the run as cancelled, also inside a tool, and the next one starts', async () => {
     const id = await newConversation()
     const first = await send(id, '!run_command {"command":"echo begun; sleep 60; echo over"}')

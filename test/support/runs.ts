@@ -1,6 +1,7 @@
 import { createParser } from 'eventsource-parser'
 import { expect } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
+import type { SendMessage } from '../../src/protocol/api/runs.ts'
 import type { FrameKind } from '../../src/protocol/frame-kinds.ts'
 import type { AnyFrame, Frame } from '../../src/protocol/frames.ts'
 import { applyFrames } from '../../src/replay/reduce.ts'
@@ -14,8 +15,13 @@ import { parsed, readAll } from './frames.ts'
 import { jsonBody, type TestServer } from './server.ts'
 
 /** Sends a message and returns its run's frames when it has ended. */
-export async function ask(server: TestServer, id: string, content: string): Promise<AnyFrame[]> {
-  const { headers, ...init } = jsonBody({ content })
+export async function ask(
+  server: TestServer,
+  id: string,
+  content: string,
+  along: Omit<SendMessage, 'content'> = {},
+): Promise<AnyFrame[]> {
+  const { headers, ...init } = jsonBody({ content, ...along })
   const response = await server.call(`/conversations/${id}/messages`, {
     ...init,
     headers: { ...headers, Accept: 'text/event-stream' },
