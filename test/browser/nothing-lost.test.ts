@@ -1,5 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { focused, launchBrowser, say, type TestBrowser, untilIdle, withBrowser } from '../support/browser.ts'
+import {
+  focused,
+  launchBrowser,
+  loseAnswer,
+  say,
+  type TestBrowser,
+  untilIdle,
+  withBrowser,
+} from '../support/browser.ts'
 
 describe('nothing that a person wrote is lost in a browser', () => {
   const { server, start, open, forgive } = withBrowser()
@@ -38,16 +46,9 @@ describe('nothing that a person wrote is lost in a browser', () => {
     expect(said.map((one) => one.content)).toEqual(['first', 'second, still being written'])
   })
 
-  it('[P3] a message whose answer was lost and that is changed then is another message', async () => {
+  it('[P3] a message whose answer was lost is in the field, and sent again unchanged it is the same one', async () => {
     const { id, page } = await start('Lost answer')
-    let isLost = false
-    await page.route('**/messages', async (route) => {
-      if (route.request().method() !== 'POST' || isLost) return await route.continue()
-      isLost = true
-      // It arrives, but nobody hears of it.
-      await route.fetch()
-      await route.abort()
-    })
+    await loseAnswer(page, '**/messages')
     const field = page.getByRole('textbox', { name: 'Message' })
     await field.fill('once')
     await field.press('Enter')

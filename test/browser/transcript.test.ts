@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
+import { loseAnswer, say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
 
 /** Only rows in sight are drawn: where all of the text is compared, all of it must be in sight. */
 const ALL_IN_SIGHT = { height: 3000 }
@@ -106,13 +106,7 @@ describe('the transcript in a browser', () => {
     await page.getByText('demo_failure').waitFor()
     await page.getByText('The model’s server refused it.').waitFor()
     // The answer is lost once; however often it is pressed then, it is sent once.
-    let isLost = false
-    await page.route('**/messages', async (route) => {
-      if (route.request().method() !== 'POST' || isLost) return await route.continue()
-      isLost = true
-      await route.fetch()
-      await route.abort()
-    })
+    await loseAnswer(page, '**/messages')
     await page.getByRole('button', { name: 'Send it again' }).click()
     await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
     await page.getByRole('button', { name: 'Send it again' }).first().click()

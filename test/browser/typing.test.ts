@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { say, untilIdle, withBrowser } from '../support/browser.ts'
+import { loseAnswer, say, untilIdle, withBrowser } from '../support/browser.ts'
 
 describe('what is typed goes where one thinks it goes', () => {
   const { server, start, open, forgive } = withBrowser()
@@ -69,13 +69,7 @@ describe('what is typed goes where one thinks it goes', () => {
     await page.reload()
     await page.locator('.said', { hasText: 'as it was' }).waitFor()
     // Also where the answer is lost and the words are changed then: it is one fork.
-    let isLost = false
-    await page.route('**/fork', async (route) => {
-      if (isLost) return await route.continue()
-      isLost = true
-      await route.fetch()
-      await route.abort()
-    })
+    await loseAnswer(page, '**/fork')
     const before = (await server().client.listConversations({ limit: 200 })).items.length
     const wording = await edit()
     expect(await wording.inputValue()).toBe('as it should be')

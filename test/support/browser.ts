@@ -78,6 +78,17 @@ export async function say(page: Page, content: string): Promise<void> {
   await expect.poll(() => field.inputValue()).toBe('')
 }
 
+/** The next request to this path arrives, but its answer is lost. */
+export async function loseAnswer(page: Page, path: string): Promise<void> {
+  let isLost = false
+  await page.route(path, async (route) => {
+    if (route.request().method() !== 'POST' || isLost) return await route.continue()
+    isLost = true
+    await route.fetch()
+    await route.abort()
+  })
+}
+
 /** What the element that has the focus says. */
 export async function focused(page: Page): Promise<string | null | undefined> {
   return await page.evaluate(() => document.activeElement?.textContent)

@@ -6,7 +6,7 @@ import { useNotices } from '../controls/notices.tsx'
 import { bytesOf, shortened, titleFrom } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
-import { keys, queries, server } from '../server.ts'
+import { explain, keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
 import { type Attached, MAX_ATTACHED, readAttachments } from './attachments.ts'
 import type { Draft } from './draft.ts'
@@ -90,6 +90,8 @@ export function Composer({
         })
         for (const message of reasons) show({ message, conversationId, isProblem: true })
       })
+      // Sending must not wait for what will never be there.
+      .catch((error: unknown) => show({ message: explain(error), conversationId, isProblem: true }))
     focusComposer()
   }
 

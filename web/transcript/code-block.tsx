@@ -6,22 +6,25 @@ import { Highlighted } from './highlight.tsx'
 export const CodeBlock = memo(function CodeBlock({
   code,
   language,
-  isOpen,
+  name,
+  isOpen = false,
 }: {
   code: string
   language: string | undefined
+  /** Of a file; else the language's is shown. */
+  name?: string
   /** Still being written: then it is not worth colouring. */
-  isOpen: boolean
+  isOpen?: boolean
 }) {
-  const name = /^[\w+#-]+/.exec(language ?? '')?.[0] ?? ''
+  const known = /^[\w+#-]+/.exec(language ?? '')?.[0] ?? ''
   return (
-    <figure className="code-block">
+    <figure className={name === undefined ? 'code-block' : 'code-block attachment'}>
       <figcaption>
-        <span>{name}</span>
+        <span>{name ?? known}</span>
         <CopyButton content={code} />
       </figcaption>
       <pre tabIndex={0}>
-        <code>{isOpen ? code : <Highlighted code={code} language={name} />}</code>
+        <code>{isOpen ? code : <Highlighted code={code} language={known} />}</code>
       </pre>
     </figure>
   )

@@ -1,7 +1,7 @@
 import { memo } from 'react'
 import type { MessageEntry } from '../../src/replay/transcript.ts'
-import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
+import { ShowAll } from '../controls/show-all.tsx'
 import { dateOf, timeOf } from '../format.ts'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
@@ -77,17 +77,7 @@ function Said({ content, id }: { content: string; id: string }) {
       <div className="said" dir="auto">
         {shown}
       </div>
-      {isLong && !isWhole && (
-        <Button
-          look="quiet"
-          onClick={() => {
-            focusComposer()
-            keep(true)
-          }}
-        >
-          {text.transcript.showAll}
-        </Button>
-      )}
+      {isLong && !isWhole && <ShowAll onPress={() => keep(true)} />}
     </>
   )
 }

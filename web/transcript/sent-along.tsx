@@ -4,8 +4,8 @@ import { Icon } from '../controls/icon.tsx'
 import { bytesOf } from '../format.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
-import { CopyButton } from './code-block.tsx'
-import { Highlighted, languageOf } from './highlight.tsx'
+import { CodeBlock } from './code-block.tsx'
+import { languageOf } from './highlight.tsx'
 import { useKept } from './open-parts.tsx'
 
 interface SentAlongProps {
@@ -58,16 +58,5 @@ function Attachment({
   })
   if (attachment.isPending) return <p className="loading">{text.looking}</p>
   if (attachment.isError) return <p className="failure">{explain(attachment.error)}</p>
-  const { content } = attachment.data
-  return (
-    <figure className="code-block attachment">
-      <figcaption>
-        <span>{name}</span>
-        <CopyButton content={content} />
-      </figcaption>
-      <pre tabIndex={0}>
-        <Highlighted code={content} language={languageOf(name)} />
-      </pre>
-    </figure>
-  )
+  return <CodeBlock code={attachment.data.content} language={languageOf(name)} name={name} />
 }

@@ -5,6 +5,7 @@ import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { useNotices } from '../controls/notices.tsx'
+import { ShowAll } from '../controls/show-all.tsx'
 import { durationOf, shortened } from '../format.ts'
 import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
@@ -157,17 +158,7 @@ function Output({
         {isCut ? output.slice(0, SHOWN_CHARACTERS) : output}
       </pre>
       {whole.isError && <p className="failure">{explain(whole.error)}</p>}
-      {(isCut || (tool.isOutputCut && !isWhole)) && (
-        <Button
-          look="quiet"
-          onClick={() => {
-            focusComposer()
-            setWhole(true)
-          }}
-        >
-          {text.tools.showAll}
-        </Button>
-      )}
+      {(isCut || (tool.isOutputCut && !isWhole)) && <ShowAll onPress={() => setWhole(true)} />}
     </Section>
   )
 }
