@@ -32,9 +32,17 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
     }
   }, [])
 
-  /** By the browser, which gives the focus back to where it was. */
+  /** By the browser, which gives the focus back to where it was. Its own event comes later: by then another one may have been asked for. */
+  const isTold = useRef(false)
   function close(): void {
     dialog.current?.close()
+    tell()
+  }
+
+  function tell(): void {
+    if (isTold.current) return
+    isTold.current = true
+    onClose()
   }
 
   async function submit(event: FormEvent): Promise<void> {
@@ -57,10 +65,11 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
       ref={dialog}
       className={wide ? 'dialog wide' : 'dialog'}
       aria-labelledby={heading}
-      onClose={onClose}
+      onClose={tell}
       onCancel={(event) => {
+        event.preventDefault()
         // What is under way would go on unseen.
-        if (isBusy) event.preventDefault()
+        if (!isBusy) close()
       }}
     >
       <form onSubmit={(event) => void submit(event)}>
