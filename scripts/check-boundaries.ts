@@ -10,7 +10,8 @@ const mayImport: Record<string, readonly string[]> = {
   replay: ['protocol'],
   core: ['protocol'],
   stores: ['core', 'protocol'],
-  workspace: ['core', 'protocol'],
+  git: [],
+  workspace: ['core', 'git', 'protocol'],
   agent: ['core', 'protocol'],
   retrieval: ['core', 'protocol'],
   'demo-model': ['protocol'],
@@ -21,7 +22,7 @@ const mayImport: Record<string, readonly string[]> = {
   'settings.ts': [],
   'config.ts': ['settings.ts'],
   'data-dir.ts': ['protocol'],
-  'trust.ts': ['config.ts'],
+  'trust.ts': ['config.ts', 'data-dir.ts', 'git'],
   web: ['client', 'protocol', 'replay'],
 }
 

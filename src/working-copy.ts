@@ -23,6 +23,8 @@ const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 /** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
 export interface WorkingCopy {
   sessions: AllSessions
+  /** Where our own programs are looked for. */
+  programPath: string
   /** What tools work on. */
   folderOf(workspaceId: string): ToolFolder
   /** Drops files that nobody reaches any more; answers how many bytes. */
@@ -36,6 +38,8 @@ const noMore: Record<string, string> = {}
 
 interface ToolFolder {
   root: string
+  /** A working copy of a conversation's own, not the project itself. */
+  isCopy: boolean
   /** What commands see besides the usual. */
   environment: Record<string, string>
   beforeWrite(path: string): Promise<void>
@@ -103,6 +107,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
 
   return {
     sessions,
+    programPath: programPath(config),
     folderOf(id) {
       const found = copyOf(id)
       const copy = found?.workspaceId === workspaceId ? found.conversationId : null
@@ -110,6 +115,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       const folder = copy === null ? root : copyFolder(dataDir, copy)
       return {
         root: folder,
+        isCopy: copy !== null,
         // A copy has no repository of its own, and the project's is not to be taken for one.
         environment: copy === null ? noMore : { GIT_CEILING_DIRECTORIES: dirname(folder) },
         beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),

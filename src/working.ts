@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { type AgentSetting, type Contexts, createAgent, loadGraph } from './agent/agent.ts'
 import { indexName } from './agent/assembling.ts'
 import { createMcpTools } from './agent/mcp.ts'
@@ -15,13 +16,13 @@ import { type Agent, ModelFailure } from './core/agent.ts'
 import { systemClock } from './core/clock.ts'
 import type { Embedder } from './core/retrieval.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
+import { changedFiles } from './git/status.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from './retrieval/embedders.ts'
 import { createRetrieval, type Retrieval } from './retrieval/retrieval.ts'
 import { createRunWorker } from './workers/run-worker.ts'
 import type { WorkingCopy } from './working-copy.ts'
-import { dirtyFiles } from './workspace/dirty-files.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
 /** Whoever starts the server is served first. */
@@ -54,6 +55,7 @@ export async function startWorking(
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
   const filesIn = createFilesIn(config, copy)
+  const status = { path: copy.programPath, scratch: join(config.dataDir, 'tmp') }
   const retrieval = createRetrieval({
     store: store.index,
     embedder: embedderOf(config),
@@ -83,8 +85,9 @@ export async function startWorking(
     retrieval,
     attachments: store.attachments,
     activeFiles: async (id) => {
-      const { files, root, environment: more } = await filesIn(id)
-      return { files, dirty: () => dirtyFiles(root, { ...environment, ...more }) }
+      const { files, root, isCopy } = await filesIn(id)
+      // A copy has no repository of its own.
+      return { files, changed: async () => (isCopy ? [] : await changedFiles(root, status)) }
     },
     mcp,
     policies,
@@ -170,9 +173,11 @@ function named<T>(contexts: Readonly<Record<string, T>>, name: string, what: str
 /** Each working copy's folder, opened when it is first needed. */
 function createFilesIn(config: Config, copy: WorkingCopy) {
   return createOnce(async (workspaceId) => {
-    const { root, environment, beforeWrite, hashes } = copy.folderOf(workspaceId ?? config.workspaceId)
+    const { root, isCopy, environment, beforeWrite, hashes } = copy.folderOf(
+      workspaceId ?? config.workspaceId,
+    )
     const files = await openConfinedFolder({ root, dataDir: config.dataDir, beforeWrite })
-    return { root, files, environment, hashes }
+    return { root, isCopy, files, environment, hashes }
   })
 }
 

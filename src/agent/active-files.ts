@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ActiveFile, Chain, SkippedFile } from '../core/context.ts'
 import type { MessageExtras } from '../core/queue.ts'
+import { secretIn, withheldByName } from './secrets.ts'
 import { estimateTokens } from './tokens.ts'
 import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
 import { asText } from './tools/file-diff.ts'
@@ -11,12 +12,13 @@ export const MAX_ACTIVE_BYTES = 100 * 1024
 const MOST_FILES = 50
 const MOST_SKIPPED = 100
 const SENT = 'sent before'
+const CHANGED = 'changed in git'
 const MOST_BYTES = 400 * 1024
 
 export interface ActiveFilesDependencies {
   files: ConfinedFolder
-  /** Files that git calls changed, from the folder's root; null for those it calls deleted. */
-  dirty(): Promise<{ path: string; isDeleted: boolean }[]>
+  /** Paths that git would call changed or deleted, relative to the root. */
+  changed(): Promise<{ path: string; isDeleted: boolean }[]>
 }
 
 export interface FoundFiles {
@@ -26,7 +28,7 @@ export interface FoundFiles {
 
 /** The files whose whole text goes to the model: named with the message, changed in git, or told before and gone since. */
 export async function findActiveFiles(
-  { files, dirty }: ActiveFilesDependencies,
+  { files, changed }: ActiveFilesDependencies,
   given: NonNullable<MessageExtras['activeFiles']>,
   chain: Chain | null,
 ): Promise<FoundFiles> {
@@ -36,14 +38,18 @@ export async function findActiveFiles(
     if (shown !== null)
       wanted.set(shown, { content, why: content === null ? 'named with the message' : 'not saved yet' })
   }
-  for (const { path, isDeleted } of await dirty()) {
-    if (!wanted.has(path)) wanted.set(path, { content: null, why: isDeleted ? 'deleted' : 'changed in git' })
+  const withheld: SkippedFile[] = []
+  for (const { path, isDeleted } of await changed()) {
+    if (wanted.has(path)) continue
+    const reason = withheldByName(path)
+    if (reason !== null) withheld.push({ path, bytes: 0, reason })
+    else wanted.set(path, { content: null, why: isDeleted ? 'deleted' : CHANGED })
   }
   // What the model believes to be there and is not.
   for (const [path, sha256] of Object.entries(chain?.files ?? {})) {
     if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: SENT })
   }
-  const found: FoundFiles = { files: [], skipped: [] }
+  const found: FoundFiles = { files: [], skipped: withheld }
   for (const { path } of given) {
     if (shownPath(files, path) === null) found.skipped.push({ path, bytes: 0, reason: 'outside the project' })
   }
@@ -130,6 +136,9 @@ async function add(
   }
   const text = asText(bytes)
   if (text === null) return void found.skipped.push({ path, bytes: bytes.length, reason: 'not text' })
+  // Only a person's own word sends what looks like a secret.
+  const secret = why === CHANGED ? secretIn(text) : null
+  if (secret !== null) return void found.skipped.push({ path, bytes: bytes.length, reason: secret })
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   const size = { bytes: bytes.length, tokens: estimateTokens(text) }
   found.files.push({ path, state: 'whole', text, sha256, why, ...size })

@@ -12,6 +12,7 @@ import {
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { filesOf, openTestWorkspace, type TestWorkspace } from '../../test/support/workspace.ts'
+import { newId } from '../protocol/ids.ts'
 import { writeBranches } from './repository.ts'
 
 let one: TestWorkspace
@@ -112,7 +113,7 @@ describe('what attacks have shown', () => {
     const target = await one.checkpoint()
     await tool('.env', 'by the agent')
     const tip = await one.checkpoint()
-    writeBranches(one.dataDir, 'conv_x', { heads: { session_1: tip }, current: 'session_1' })
+    writeBranches(one.dataDir, newId('conv'), { heads: { session_1: tip }, current: 'session_1' })
     await one.workspace.close()
     for (const end of ['-wal', '-shm']) rmSync(join(one.dataDir, `manifest.db${end}`), { force: true })
     writeFileSync(

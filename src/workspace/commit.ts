@@ -1,5 +1,5 @@
 import { timestamp } from '../core/clock.ts'
-import type { Git } from './git.ts'
+import type { Git } from '../git/git.ts'
 
 /** A checkpoint is a git commit. What git has no place for stands at the end of its message. */
 export interface Commit {

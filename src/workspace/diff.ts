@@ -1,5 +1,5 @@
+import type { Git } from '../git/git.ts'
 import { shownPath, toBytePath } from './byte-path.ts'
-import type { Git } from './git.ts'
 
 /** Differences between two trees, as git finds them. */
 export interface FileDifference {

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
+import { createGit, GitFailed } from '../git/git.ts'
 import { copyWorkspaceId } from '../protocol/ids.ts'
-import { createGit, GitFailed } from './git.ts'
 import { openManifest } from './manifest.ts'
 import {
   conversationsOnDisk,

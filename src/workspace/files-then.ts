@@ -1,7 +1,7 @@
 import { applyPatch } from 'diff'
 import type { FileEditThen } from '../core/work-sessions.ts'
+import type { Git } from '../git/git.ts'
 import { type BytePath, joined, shownPath, toBytePath } from './byte-path.ts'
-import type { Git } from './git.ts'
 import type { ObjectStore } from './object-store.ts'
 import { entryIn, FOLDER_MODE, readTree, type TreeEntry, treeWith } from './trees.ts'
 

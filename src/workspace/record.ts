@@ -1,6 +1,6 @@
+import type { Git } from '../git/git.ts'
 import { type BytePath, fromShown, shownPath } from './byte-path.ts'
 import type { Folder, FolderTree } from './folder-tree.ts'
-import type { Git } from './git.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import type { ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'

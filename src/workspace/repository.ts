@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { isId } from '../protocol/ids.ts'
 
 /**
  * The repositories on disk. `store/` holds the objects of all conversations; each conversation has a repository of its own
@@ -41,7 +42,14 @@ export function storeFolder(dataDir: string): string {
 }
 
 export function conversationFolder(dataDir: string, conversationId: string): string {
-  return join(dataDir, 'conversations', conversationId)
+  return join(dataDir, 'conversations', asPathPart(conversationId))
+}
+
+/** An id becomes part of a path only if it is one: names in the data folder may have been planted there. */
+function asPathPart(conversationId: string): string {
+  if (!isId('conv', conversationId))
+    throw new Error(`${JSON.stringify(conversationId)} is not a conversation`)
+  return conversationId
 }
 
 export function repositoryFolder(dataDir: string, conversationId: string): string {
@@ -50,7 +58,7 @@ export function repositoryFolder(dataDir: string, conversationId: string): strin
 
 /** A working copy of a conversation's own. */
 export function copyFolder(dataDir: string, conversationId: string): string {
-  return join(dataDir, 'workspaces', conversationId)
+  return join(dataDir, 'workspaces', asPathPart(conversationId))
 }
 
 /** Beside a copy for as long as its conversation is not stored yet. */
@@ -60,7 +68,7 @@ export function makingMark(dataDir: string, conversationId: string): string {
 
 /** Held by whoever puts files back in a copy. */
 export function copyLock(dataDir: string, conversationId: string): string {
-  return join(dataDir, `workspace-${conversationId}.lock`)
+  return join(dataDir, `workspace-${asPathPart(conversationId)}.lock`)
 }
 
 export function sizeOfFolder(folder: string): number {
@@ -80,7 +88,10 @@ const MAKING = '.making'
 export function copiesInMaking(dataDir: string): string[] {
   const folder = join(dataDir, 'workspaces')
   const names = existsSync(folder) ? readdirSync(folder) : []
-  return names.filter((name) => name.endsWith(MAKING)).map((name) => name.slice(0, -MAKING.length))
+  return names
+    .filter((name) => name.endsWith(MAKING))
+    .map((name) => name.slice(0, -MAKING.length))
+    .filter((name) => isId('conv', name))
 }
 
 /** Ignore files are hidden, so no checkpoint has them; without them a copy would capture what the project ignores (W3). */
@@ -96,18 +107,39 @@ export function copyIgnoreFiles(from: string, to: string): void {
 }
 
 export function copiesOnDisk(dataDir: string): string[] {
-  const folder = join(dataDir, 'workspaces')
-  const names = existsSync(folder) ? readdirSync(folder) : []
-  return names.filter((name) => !name.includes('.'))
+  return conversationsIn(join(dataDir, 'workspaces'))
 }
 
 export function prepareStore(dataDir: string): string {
   const store = storeFolder(dataDir)
+  assertOnlyOurs(store)
   mkdirSync(join(store, 'objects', 'pack'), { recursive: true })
   mkdirSync(join(store, 'refs', 'heads'), { recursive: true })
   writeIfOther(join(store, 'config'), STORE_CONFIG)
   writeIfOther(join(store, 'HEAD'), 'ref: refs/heads/none\n')
   return store
+}
+
+const STORE_NAMES = new Set(['HEAD', 'config', 'objects', 'refs'])
+
+/** Git obeys files such as `commondir`, `info/attributes` and `objects/info/alternates`: none of them is ever ours. */
+function assertOnlyOurs(store: string): void {
+  const names = (folder: string) => (existsSync(folder) ? readdirSync(folder) : [])
+  const foreign = [
+    ...names(store)
+      .filter((name) => !STORE_NAMES.has(name) && !name.endsWith('.lock'))
+      .map((name) => join(store, name)),
+    ...names(join(store, 'objects', 'info'))
+      .filter((name) => name.includes('alternates'))
+      .map((name) => join(store, 'objects', 'info', name)),
+  ]
+  const links = ['', ...STORE_NAMES].map((name) => join(store, name)).filter(isLink)
+  const [first] = [...foreign, ...links]
+  if (first !== undefined) throw new Error(`${first} was not made by Waymark; look at it and remove it`)
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
 }
 
 /** Makes the conversation's repository say this: all branches in one step. */
@@ -149,8 +181,13 @@ export function clearLocks(dataDir: string, conversationId: string): void {
 }
 
 export function conversationsOnDisk(dataDir: string): string[] {
-  const folder = join(dataDir, 'conversations')
-  return existsSync(folder) ? readdirSync(folder) : []
+  return conversationsIn(join(dataDir, 'conversations'))
+}
+
+/** Folders named by a conversation's id; links and other names are not ours. */
+function conversationsIn(folder: string): string[] {
+  const entries = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : []
+  return entries.flatMap((entry) => (entry.isDirectory() && isId('conv', entry.name) ? [entry.name] : []))
 }
 
 function writeIfOther(path: string, text: string): void {

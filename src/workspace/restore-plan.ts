@@ -1,6 +1,6 @@
+import type { Git } from '../git/git.ts'
 import type { BytePath } from './byte-path.ts'
 import { usualPermissions } from './folder-tree.ts'
-import type { Git } from './git.ts'
 import { type CheckpointRecord, readRecord } from './record.ts'
 import type { TreeThen } from './tree-then.ts'
 import { compareTrees, entryIn, type TreeEntry } from './trees.ts'

@@ -13,9 +13,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { promisify } from 'node:util'
+import type { Git } from '../git/git.ts'
 import { type Aside, isEqual, type Look, lookAt, nameOf, parentOf } from './aside.ts'
 import { type BytePath, onDisk } from './byte-path.ts'
-import type { Git } from './git.ts'
 import { createOpenFolders, InTheWay, type OpenFolder, type OpenFolders } from './open-folder.ts'
 import type { Action, RestorePlan, Skipped } from './restore-plan.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { createGit, type Git } from './git.ts'
+import { createGit, type Git } from '../git/git.ts'
 import { type Manifest, openManifest } from './manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { prepareStore } from './repository.ts'

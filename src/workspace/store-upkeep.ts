@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Git } from '../git/git.ts'
 import { RECORD } from './commit.ts'
-import type { Git } from './git.ts'
 import { syncFolder } from './pack.ts'
 
 /** Keeps the store of objects small: joins packs, and drops what nobody reaches. */

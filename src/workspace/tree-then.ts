@@ -1,7 +1,7 @@
+import type { Git } from '../git/git.ts'
 import type { BytePath } from './byte-path.ts'
 import type { Commit } from './commit.ts'
 import { gitMode, permissions } from './folder-tree.ts'
-import type { Git } from './git.ts'
 import type { ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { withFiles } from './trees.ts'

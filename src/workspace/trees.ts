@@ -1,6 +1,6 @@
+import type { Git } from '../git/git.ts'
 import { type BytePath, joined } from './byte-path.ts'
 import { type Folder, gitMode } from './folder-tree.ts'
-import type { Git } from './git.ts'
 import type { ObjectStore } from './object-store.ts'
 
 /** Git's tree objects: made from folders, read back, and compared. */

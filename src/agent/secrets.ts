@@ -1,0 +1,43 @@
+/**
+ * Files that never go to the model unless a person names them: hidden ones, key material, and what looks like
+ * credentials. Ignored files don't get this far, since git does not call them changed.
+ */
+
+const KEY_FILES = /\.(pem|key|p12|pfx|p8|jks|keystore|kdbx|ppk|asc|gpg|age|ovpn|tfstate|tfvars)(\.\w+)?$/i
+const KEY_NAMES =
+  /^(id_(rsa|dsa|ecdsa|ed25519)|.*_(rsa|dsa|ecdsa|ed25519)|htpasswd|shadow|wallet\.dat)(\.\w+)?$/i
+const CREDENTIAL_NAMES =
+  /(^|[._-])(credentials?|secrets?|passwords?|passwd|api[._-]?keys?|service[._-]?account|env)(\.(json|ya?ml|toml|ini|txt|cfg|conf|properties|xml|csv|env|local))*$/i
+
+/** Why a file is withheld because of its path, or null. */
+export function withheldByName(path: string): string | null {
+  const parts = path.split('/')
+  if (parts.some((part) => part.startsWith('.'))) return 'hidden; name it to send it'
+  const name = parts.at(-1) ?? ''
+  if (KEY_FILES.test(name) || KEY_NAMES.test(name)) return 'may hold a key; name it to send it'
+  if (CREDENTIAL_NAMES.test(name)) return 'may hold credentials; name it to send it'
+  return null
+}
+
+const SECRETS: readonly RegExp[] = [
+  /-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY( BLOCK)?-----/,
+  /\b(AKIA|ASIA)[A-Z0-9]{16}\b/,
+  /\bgh[pousr]_[A-Za-z0-9]{36}/,
+  /\bgithub_pat_[A-Za-z0-9_]{50}/,
+  /\bglpat-[A-Za-z0-9_-]{20}/,
+  /\bxox[abeoprs]-[A-Za-z0-9-]{10}/,
+  /\bsk-(ant-|proj-|live-)?[A-Za-z0-9_-]{20}/,
+  /\b[sr]k_(live|test)_[A-Za-z0-9]{16}/,
+  /\bAIza[A-Za-z0-9_-]{35}/,
+  /\bnpm_[A-Za-z0-9]{36}\b/,
+  /\beyJ[A-Za-z0-9_-]{10,200}\.eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10}/,
+  /\baws_secret_access_key\s{0,10}[=:]/i,
+  /"private_key"\s{0,10}:\s{0,10}"-----BEGIN/,
+]
+
+/** A reason to withhold a file because of its text, or null. */
+export function secretIn(text: string): string | null {
+  return SECRETS.some((pattern) => pattern.test(text))
+    ? 'holds what looks like a secret; name it to send it'
+    : null
+}

@@ -1,0 +1,215 @@
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
+import { join } from 'node:path'
+
+/**
+ * The only place that runs git. Git executes what configuration tells it to: filters, hooks, fsmonitor, pagers, ssh
+ * commands, credential helpers, and fetches for objects that are missing. A project and a model can write configuration, so
+ * git never gets to see any but ours:
+ *
+ * - the git directory is named and was made by us; nothing is discovered, and `commondir` and alternates are overridden;
+ * - global and system configuration are off; settings that execute something are switched off again on the command line;
+ * - every transport is refused, so a promisor remote can't be reached: git 2.39 has no switch against lazy fetches;
+ * - the environment holds nothing else.
+ */
+
+export class GitFailed extends Error {}
+
+const MAX_OUTPUT = 256 * 1024 * 1024
+
+const SAFE_SETTINGS = Object.entries({
+  'core.fsmonitor': 'false',
+  'core.untrackedCache': 'false',
+  'core.hooksPath': '/dev/null',
+  'core.attributesFile': '/dev/null',
+  'core.excludesFile': '/dev/null',
+  'core.sshCommand': 'false',
+  'core.askPass': 'false',
+  'core.editor': 'false',
+  'core.pager': 'cat',
+  'core.alternateRefsCommand': 'false',
+  'credential.helper': '',
+  'protocol.allow': 'never',
+  'gpg.program': 'false',
+  'log.showSignature': 'false',
+  'submodule.recurse': 'false',
+}).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+
+export interface GitCall {
+  /** Our own git directory. */
+  gitDir: string
+  args: readonly string[]
+  /** Where to find `git`. */
+  path: string
+  input?: string
+  /** Default: the git directory. */
+  cwd?: string
+  /** The objects, when they are not in the git directory. */
+  objects?: string
+  /** The files to compare with, and a copy of their index. */
+  workTree?: string
+  timeoutMs?: number
+  maxOutput?: number
+}
+
+/** Runs git to its end and returns its output. */
+export async function runGit(call: GitCall): Promise<Buffer> {
+  const { gitDir, args, input, cwd = gitDir, timeoutMs, maxOutput = MAX_OUTPUT } = call
+  return await new Promise((resolve, reject) => {
+    const child = execFile(
+      'git',
+      [...SAFE_SETTINGS, '--no-pager', '--literal-pathspecs', ...args],
+      {
+        env: environment(call),
+        cwd,
+        encoding: 'buffer',
+        maxBuffer: maxOutput,
+        killSignal: 'SIGKILL',
+        ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
+      },
+      (error, stdout, stderr) => {
+        if (!error) return resolve(stdout)
+        const name = args.find((arg) => !arg.startsWith('-') && !arg.includes('='))
+        reject(new GitFailed(`git ${name}: ${stderr.toString().trim() || error.message}`))
+      },
+    )
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input ?? '')
+  })
+}
+
+function environment(
+  call: Pick<GitCall, 'gitDir' | 'path' | 'objects' | 'workTree'>,
+): Record<string, string> {
+  const { gitDir, path, objects = join(gitDir, 'objects'), workTree } = call
+  return {
+    PATH: path,
+    LC_ALL: 'C',
+    HOME: '/nonexistent',
+    GIT_DIR: gitDir,
+    GIT_COMMON_DIR: gitDir,
+    GIT_OBJECT_DIRECTORY: objects,
+    ...(workTree === undefined ? {} : { GIT_WORK_TREE: workTree }),
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_ATTR_NOSYSTEM: '1',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_OPTIONAL_LOCKS: '0',
+    GIT_NO_REPLACE_OBJECTS: '1',
+    GIT_GRAFT_FILE: '/dev/null',
+    GIT_ALLOW_PROTOCOL: 'none',
+    GIT_NO_LAZY_FETCH: '1',
+    GIT_SSH_COMMAND: 'false',
+    GIT_ASKPASS: 'false',
+    GIT_EDITOR: 'false',
+    GIT_PAGER: 'cat',
+  }
+}
+
+export interface Git {
+  /** Runs git on this repository and answers what it printed. */
+  run(repository: string, args: readonly string[], input?: string): Promise<Buffer>
+  /** The object's type and bytes, or null when there is none. */
+  read(oid: string): Promise<{ type: string; body: Buffer } | null>
+  close(): void
+}
+
+/** `store` is the repository that holds the objects. */
+export function createGit({ store, path }: { store: string; path: string }): Git {
+  let reader: Reader | null = null
+
+  return {
+    run: (repository, args, input) =>
+      runGit({ gitDir: repository, args, path, ...(input === undefined ? {} : { input }) }),
+    read(oid) {
+      if (!reader || reader.hasEnded()) {
+        const env = environment({ gitDir: store, path })
+        reader = createReader(spawn('git', [...SAFE_SETTINGS, 'cat-file', '--batch'], { env, cwd: store }))
+      }
+      return reader.read(oid)
+    },
+    close() {
+      reader?.close()
+      reader = null
+    },
+  }
+}
+
+type Found = { type: string; body: Buffer } | null
+
+interface Reader {
+  read(oid: string): Promise<Found>
+  hasEnded(): boolean
+  close(): void
+}
+
+/** One process that answers in the order of the questions. */
+function createReader(child: ChildProcessWithoutNullStreams): Reader {
+  const waiting: { resolve(found: Found): void; reject(error: Error): void }[] = []
+  let pieces: Buffer[] = []
+  let have = 0
+  let ended: Error | null = null
+  let errors = ''
+
+  function end(error: Error): void {
+    ended ??= error
+    for (const waiter of waiting.splice(0)) waiter.reject(ended)
+  }
+
+  /** The head of the answer that is coming in, once its line is there. */
+  let head: { type: string; size: number; from: number } | null = null
+
+  function take(): void {
+    while (waiting.length > 0 && have > 0) {
+      if (!head) {
+        // Joined only where a head is looked for: a large object comes in many pieces.
+        const all = joinPieces()
+        const line = all.indexOf(10)
+        if (line < 0) return
+        const [, type = '', length] = all.toString('latin1', 0, line).split(' ')
+        // "missing" has no length; a found object is followed by its bytes and a line feed.
+        head = { type, size: length === undefined ? -1 : Number(length), from: line + 1 }
+      }
+      const { type, size, from } = head
+      const next = size < 0 ? from : from + size + 1
+      if (have < next) return
+      const all = joinPieces()
+      const body = size < 0 ? null : Buffer.from(all.subarray(from, from + size))
+      pieces = [all.subarray(next)]
+      have = all.length - next
+      head = null
+      waiting.shift()?.resolve(body ? { type, body } : null)
+    }
+  }
+
+  function joinPieces(): Buffer {
+    if (pieces.length !== 1) pieces = [Buffer.concat(pieces)]
+    return pieces[0] ?? Buffer.alloc(0)
+  }
+
+  child.stdout.on('data', (bytes: Buffer) => {
+    pieces.push(bytes)
+    have += bytes.length
+    take()
+  })
+  child.stderr.on('data', (bytes: Buffer) => {
+    errors = `${errors}${bytes.toString()}`.slice(-2000)
+  })
+  child.stdin.on('error', () => {})
+  child.on('error', (error) => end(new GitFailed(`git can not be run: ${error.message}`)))
+  child.on('close', () => end(new GitFailed(`git cat-file ended: ${errors.trim()}`)))
+  return {
+    read(oid) {
+      return new Promise((resolve, reject) => {
+        if (ended) return reject(ended)
+        waiting.push({ resolve, reject })
+        child.stdin.write(`${oid}\n`)
+      })
+    },
+    hasEnded: () => ended !== null,
+    close() {
+      end(new GitFailed('closed'))
+      child.stdin.end()
+      child.kill()
+    },
+  }
+}

@@ -1,0 +1,136 @@
+import { realpathSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join, relative, sep } from 'node:path'
+import { GitFailed, runGit } from './git.ts'
+import {
+  findRepository,
+  headCommit,
+  plainSettings,
+  readSmall,
+  type UserRepository,
+} from './user-repository.ts'
+
+/**
+ * What the user's git would call changed. Git compares the files with a copy of the index, from a git directory of ours
+ * that is made for this one call: of the user's repository it sees objects, index and excludes, never a setting.
+ */
+
+const TIMEOUT_MS = 5000
+const MAX_OUTPUT = 4 * 1024 * 1024
+const MAX_INDEX_BYTES = 128 * 1024 * 1024
+const MAX_EXCLUDE_BYTES = 1024 * 1024
+
+export interface StatusOptions {
+  /** Where to find `git`. */
+  path: string
+  /** A folder of ours for the git directory of the call. */
+  scratch: string
+}
+
+export interface ChangedFile {
+  /** Relative to the folder that was asked about. */
+  path: string
+  isDeleted: boolean
+}
+
+/** Files that differ from the last commit, and untracked ones that are not ignored. Empty where that can't be found out. */
+export async function changedFiles(root: string, settings: StatusOptions): Promise<ChangedFile[]> {
+  return await withMirror(root, settings, [], async (repository, run) => {
+    const prefix = prefixOf(repository, root)
+    const only = prefix === '' ? [] : ['--', prefix]
+    const options = ['--porcelain=v1', '-z', '--untracked-files=all', '--ignore-submodules=all']
+    const status = await run('status', ...options, ...only)
+    return status.split('\0').flatMap((entry) => {
+      const [state, file] = [entry.slice(0, 2), entry.slice(3)]
+      // A path that ends with a slash is a nested repository.
+      if (entry === '' || file.endsWith('/') || !file.startsWith(prefix)) return []
+      return { path: file.slice(prefix.length), isDeleted: state.includes('D') }
+    })
+  })
+}
+
+/** Whether the project's repository tracks anything at or below this folder: then a pull can change it. */
+export async function isTracked(root: string, folder: string, options: StatusOptions): Promise<boolean> {
+  return await withMirror(root, options, false, async ({ workTree }, run) => {
+    const path = relative(workTree, realpathSync(folder))
+    return (await run('ls-files', '-z', '--full-name', '--', path)) !== ''
+  })
+}
+
+type Run = (...args: string[]) => Promise<string>
+
+async function withMirror<T>(
+  root: string,
+  { path, scratch }: StatusOptions,
+  unknown: T,
+  use: (repository: UserRepository, run: Run) => Promise<T>,
+): Promise<T> {
+  const repository = await findRepository(root)
+  if (!repository) return unknown
+  await mkdir(scratch, { recursive: true })
+  const gitDir = await mkdtemp(join(scratch, 'status-'))
+  try {
+    if (!(await fillMirror(gitDir, repository))) return unknown
+    const objects = join(repository.commonDir, 'objects')
+    const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_OUTPUT }
+    const { workTree } = repository
+    return await use(repository, async (...args) =>
+      (await runGit({ gitDir, args, path, cwd: workTree, objects, workTree, ...limits })).toString(),
+    )
+  } catch (error) {
+    // A damaged repository, or one that takes too long.
+    if (error instanceof GitFailed) return unknown
+    throw error
+  } finally {
+    await rm(gitDir, { recursive: true, force: true })
+  }
+}
+
+async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {
+  const head = await headCommit(repository)
+  const index = await readSmall(join(repository.gitDir, 'index'), MAX_INDEX_BYTES)
+  if (head === undefined) return false
+  const format = head?.length === 64 ? '[extensions]\n\tobjectformat = sha256\n' : ''
+  await mkdir(join(gitDir, 'refs'))
+  await mkdir(join(gitDir, 'info'))
+  await writeFile(join(gitDir, 'HEAD'), head === null ? 'ref: refs/heads/none\n' : `${head}\n`)
+  await writeFile(
+    join(gitDir, 'config'),
+    `[core]\n\trepositoryformatversion = ${format ? 1 : 0}\n${userSettings()}${format}`,
+  )
+  await writeFile(join(gitDir, 'info', 'exclude'), await excludes(repository))
+  if (index) await writeFile(join(gitDir, 'index'), index)
+  await copySharedIndexes(repository.gitDir, gitDir)
+  return true
+}
+
+/** An index may be split in two files. */
+async function copySharedIndexes(from: string, to: string): Promise<void> {
+  const names = await readdir(from)
+  for (const name of names.filter((one) => /^sharedindex\.[0-9a-f]{40,64}$/.test(one)).slice(0, 4)) {
+    const bytes = await readSmall(join(from, name), MAX_INDEX_BYTES)
+    if (bytes) await writeFile(join(to, name), bytes)
+  }
+}
+
+/** The repository's own excludes and the person's: both say what is not to be shown. */
+async function excludes({ commonDir }: UserRepository): Promise<Buffer> {
+  const home = homedir()
+  const named = plainSettings(join(home, '.gitconfig')).get('core.excludesfile')
+  const personal = named?.replace(/^~\//, `${home}/`) ?? join(home, '.config', 'git', 'ignore')
+  const files = [join(commonDir, 'info', 'exclude'), personal]
+  const texts = await Promise.all(files.map((file) => readSmall(file, MAX_EXCLUDE_BYTES)))
+  return Buffer.concat(texts.flatMap((bytes) => [bytes ?? Buffer.alloc(0), Buffer.from('\n')]))
+}
+
+/** How line ends are compared; the only setting of the person's that decides what is changed. */
+function userSettings(): string {
+  const autocrlf = plainSettings(join(homedir(), '.gitconfig')).get('core.autocrlf')
+  return autocrlf === 'true' || autocrlf === 'input' ? `\tautocrlf = ${autocrlf}\n` : ''
+}
+
+function prefixOf({ workTree }: UserRepository, root: string): string {
+  const below = relative(workTree, realpathSync(root)).split(sep).join('/')
+  return below === '' ? '' : `${below}/`
+}

@@ -1,0 +1,126 @@
+import { constants, lstatSync, readFileSync, realpathSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
+
+/** The user's own repository. Only read, and read as plain files: nothing here starts git. */
+export interface UserRepository {
+  workTree: string
+  gitDir: string
+  /** The same, but in a linked worktree the main repository's. */
+  commonDir: string
+}
+
+const MAX_LINK_BYTES = 4096
+const MAX_REFS_BYTES = 32 * 1024 * 1024
+const OID = /^([0-9a-f]{40}|[0-9a-f]{64})$/
+
+/** The repository that a folder belongs to, or null. Bare repositories don't count: a project could be one in disguise. */
+export async function findRepository(folder: string): Promise<UserRepository | null> {
+  for (let at = realpathSync(folder); ; at = dirname(at)) {
+    const dotGit = join(at, '.git')
+    const found = lstatSync(dotGit, { throwIfNoEntry: false })
+    if (found?.isDirectory()) return isOwned(dotGit, at) ? repositoryAt(at, dotGit, dotGit) : null
+    if (found?.isFile()) return await linkedRepository(at, dotGit)
+    if (found || dirname(at) === at) return null
+  }
+}
+
+/** A linked worktree or a submodule. The git directory must point back here, so that a planted link leads nowhere. */
+async function linkedRepository(workTree: string, dotGit: string): Promise<UserRepository | null> {
+  const text = (await readSmall(dotGit, MAX_LINK_BYTES))?.toString() ?? ''
+  const target = /^gitdir: (.+?)\n?$/.exec(text)?.[1]
+  if (target === undefined) return null
+  const gitDir = realOrNull(resolve(workTree, target))
+  if (gitDir === null || !isOwned(gitDir, workTree)) return null
+  const back = (await readSmall(join(gitDir, 'gitdir'), MAX_LINK_BYTES))?.toString().trim()
+  if (back !== undefined) {
+    if (realOrNull(back) !== realOrNull(dotGit)) return null
+    const common = (await readSmall(join(gitDir, 'commondir'), MAX_LINK_BYTES))?.toString().trim()
+    const commonDir = common === undefined ? gitDir : realOrNull(resolve(gitDir, common))
+    return commonDir === null || !gitDir.startsWith(commonDir + sep)
+      ? null
+      : repositoryAt(workTree, gitDir, commonDir)
+  }
+  // A submodule's directory lies in its superproject's, which is above it.
+  const isAbove = gitDir.split(`${sep}.git${sep}modules${sep}`)[0] ?? ''
+  return gitDir.includes(`${sep}.git${sep}modules${sep}`) && workTree.startsWith(isAbove + sep)
+    ? repositoryAt(workTree, gitDir, gitDir)
+    : null
+}
+
+function repositoryAt(workTree: string, gitDir: string, commonDir: string): UserRepository | null {
+  const objects = lstatSync(join(commonDir, 'objects'), { throwIfNoEntry: false })
+  return objects?.isDirectory() ? { workTree, gitDir, commonDir } : null
+}
+
+/** Another local user may have put a repository into a folder above the project. */
+function isOwned(gitDir: string, workTree: string): boolean {
+  const owner = lstatSync(gitDir).uid
+  return owner === process.getuid?.() || owner === lstatSync(workTree).uid
+}
+
+/** The commit that HEAD names; `null` before the first commit, `undefined` where it can't be found out. */
+export async function headCommit({ gitDir, commonDir }: UserRepository): Promise<string | null | undefined> {
+  const head = (await readSmall(join(gitDir, 'HEAD'), MAX_LINK_BYTES))?.toString().trim()
+  if (head === undefined) return undefined
+  if (OID.test(head)) return head
+  const ref = /^ref: (refs\/[^\0]+)$/.exec(head)?.[1]
+  if (ref === undefined || ref.split('/').some((part) => part === '..' || part === '.' || part === ''))
+    return undefined
+  // Refs in another format than files: whether there is a commit is not known.
+  if (lstatSync(join(commonDir, 'reftable'), { throwIfNoEntry: false })) return undefined
+  const loose = (await readSmall(join(commonDir, ref), MAX_LINK_BYTES))?.toString().trim()
+  if (loose !== undefined) return OID.test(loose) ? loose : undefined
+  const packed = (await readSmall(join(commonDir, 'packed-refs'), MAX_REFS_BYTES))?.toString() ?? ''
+  const line = packed.split('\n').find((one) => one.endsWith(` ${ref}`))
+  return line?.split(' ')[0] ?? null
+}
+
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+
+/** A regular file of at most this size, or undefined: a pipe or a device would keep the reader waiting. */
+export async function readSmall(path: string, most: number): Promise<Buffer | undefined> {
+  let file: FileHandle
+  try {
+    file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  } catch {
+    return undefined
+  }
+  try {
+    const { size, isRegular } = await file.stat().then((found) => ({ ...found, isRegular: found.isFile() }))
+    if (!isRegular || size > most) return undefined
+    const bytes = Buffer.alloc(size)
+    const { bytesRead } = await file.read(bytes, 0, size, 0)
+    return bytes.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+function realOrNull(path: string): string | null {
+  try {
+    return realpathSync(path)
+  } catch {
+    return null
+  }
+}
+
+/** The names that a list of `name = value` settings file gives to these keys; a later line wins. Never executed or included. */
+export function plainSettings(path: string): Map<string, string> {
+  const found = new Map<string, string>()
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch {
+    return found
+  }
+  let section = ''
+  for (const line of text.split('\n')) {
+    const head = /^\s*\[\s*([A-Za-z0-9.-]+)\s*\]/.exec(line)
+    if (head?.[1] !== undefined) section = head[1].toLowerCase()
+    const [, name, value] = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*$/.exec(line) ?? []
+    if (name !== undefined && value !== undefined)
+      found.set(`${section}.${name.toLowerCase()}`, value.replaceAll('"', ''))
+  }
+  return found
+}
