@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
@@ -20,7 +20,12 @@ export interface Config {
   host: string
   port: number
   allowedHosts: string[]
+  /** The ledger, the checkpoints and the working copies. */
   dataDir: string
+  /** The token and the running server's address. Never inside the project: a clone must not be able to bring them. */
+  privateDir: string
+  /** This person's folder for all projects. */
+  stateDir: string
   databaseUrl: string | null
   token: string | null
   url: string | null
@@ -75,6 +80,8 @@ export function readConfig(
   const project = resolve(here, projectIn(flags) ?? variables.project ?? '.')
   assertFolder(project)
   const file = readFile(project)
+  const stateDir = stateFolder(environment)
+  const privateDir = projectFolder(stateDir, project)
   const given: Given = {
     ...checked(file.content, (name) => `${name} in ${CONFIG_FILE}`),
     ...checked(variables, (name) => settings[name].variable),
@@ -85,7 +92,9 @@ export function readConfig(
     host: given.host ?? '127.0.0.1',
     port: given.port ?? 4747,
     allowedHosts: given.allowedHosts ?? [],
-    dataDir: resolve(project, given.dataDir ?? '.waymark'),
+    dataDir: given.dataDir === undefined ? privateDir : resolve(project, given.dataDir),
+    privateDir,
+    stateDir,
     databaseUrl: given.databaseUrl ?? null,
     token: given.token ?? null,
     url: given.url ?? null,
@@ -115,6 +124,20 @@ export function readConfig(
     untrusted: untrustedIn(file),
     userDir: join(environment.XDG_CONFIG_HOME || join(environment.HOME || homedir(), '.config'), 'waymark'),
   }
+}
+
+/** Where the platform keeps what programs remember between runs. */
+function stateFolder(environment: Readonly<Record<string, string | undefined>>): string {
+  const home = environment.HOME || homedir()
+  const usual = process.platform === 'darwin' ? 'Library/Application Support' : '.local/state'
+  return join(environment.XDG_STATE_HOME || join(home, usual), 'waymark')
+}
+
+/** The folder of one project, named by the project's real path. */
+export function projectFolder(stateDir: string, project: string): string {
+  const path = realpathSync(project)
+  const key = createHash('sha256').update(path).digest('hex').slice(0, 16)
+  return join(stateDir, 'projects', `${plainName(basename(path)) || 'project'}-${key}`)
 }
 
 function contextKeys(
@@ -213,8 +236,15 @@ function commandEnvironment(
 }
 
 function defaultWorkspaceId(project: string): string {
-  const plain = (text: string) => text.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replaceAll(/^-+|-+$/g, '')
-  return [plain(basename(project)) || 'project', plain(hostname().split('.')[0] ?? '') || 'host'].join('.')
+  const host = plainName(hostname().split('.')[0] ?? '')
+  return [plainName(basename(project)) || 'project', host || 'host'].join('.')
+}
+
+function plainName(text: string): string {
+  return text
+    .replaceAll(/[^A-Za-z0-9_-]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 60)
 }
 
 function parseObject(text: string, path: string): Record<string, unknown> {

@@ -4,13 +4,17 @@ import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/
 import { join } from 'node:path'
 import { newId } from './protocol/ids.ts'
 
-/** What lies in the data folder besides the store: its own .gitignore, the token, and where the server is. */
+/**
+ * The files in the data folder and in the private folder besides the store. Both are one folder unless `dataDir` names
+ * another; the token and the server's address are always in the private folder, outside the project.
+ */
 
 const OWN_GITIGNORE = '*\n'
 const TOKEN_FILE = 'token'
 const TOKEN_ID_FILE = 'token-id'
 const WORKSPACE_ID_FILE = 'workspace-id'
 const SERVER_FILE = 'server.json'
+const PROJECT_FILE = 'project'
 
 export interface ServerNote {
   url: string
@@ -18,8 +22,8 @@ export interface ServerNote {
 }
 
 export async function prepareDataDir(dataDir: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true })
-  // Only a folder that is ours, new or with our own file in it: somebody's may have been named by mistake.
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  // Leaves a folder alone that is in use for something else: --data-dir may name it by mistake.
   const ignored = await readFile(join(dataDir, '.gitignore'), 'utf8').catch(nullIfMissing)
   const entries = await readdir(dataDir)
   if (ignored !== OWN_GITIGNORE && entries.length > 0) return
@@ -27,22 +31,36 @@ export async function prepareDataDir(dataDir: string): Promise<void> {
   await writeFile(join(dataDir, '.gitignore'), OWN_GITIGNORE)
 }
 
-export async function readToken(dataDir: string): Promise<string | null> {
-  const text = await readFile(join(dataDir, TOKEN_FILE), 'utf8').catch(nullIfMissing)
+/** The private folder, with the path of the project that it belongs to. */
+export async function preparePrivateDir(privateDir: string, project: string): Promise<void> {
+  await prepareDataDir(privateDir)
+  const path = join(privateDir, PROJECT_FILE)
+  const known = await readFile(path, 'utf8').catch(nullIfMissing)
+  if (known !== `${project}\n`) await writePrivately(path, `${project}\n`)
+}
+
+/** The project that a private folder belongs to, or null. */
+export function projectOf(privateDir: string): string | null {
+  const path = join(privateDir, PROJECT_FILE)
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() || null : null
+}
+
+export async function readToken(privateDir: string): Promise<string | null> {
+  const text = await readFile(join(privateDir, TOKEN_FILE), 'utf8').catch(nullIfMissing)
   return text?.trim() || null
 }
 
-export async function readOrMakeToken(dataDir: string): Promise<string> {
-  const known = await readToken(dataDir)
+export async function readOrMakeToken(privateDir: string): Promise<string> {
+  const known = await readToken(privateDir)
   if (known) return known
   const token = randomBytes(32).toString('base64url')
-  await writePrivately(join(dataDir, TOKEN_FILE), `${token}\n`)
+  await writePrivately(join(privateDir, TOKEN_FILE), `${token}\n`)
   return token
 }
 
 /** The id under which this folder's token is registered; made once. */
-export async function readOrMakeTokenId(dataDir: string): Promise<string> {
-  const path = join(dataDir, TOKEN_ID_FILE)
+export async function readOrMakeTokenId(privateDir: string): Promise<string> {
+  const path = join(privateDir, TOKEN_ID_FILE)
   const known = (await readFile(path, 'utf8').catch(nullIfMissing))?.trim()
   if (known) return known
   const id = newId('tok')
@@ -50,7 +68,9 @@ export async function readOrMakeTokenId(dataDir: string): Promise<string> {
   return id
 }
 
-/** What the workspace is called; it keeps its name when the folder is moved or renamed. */
+const WORKSPACE_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
+
+/** The workspace's id. It stays the same when the project is moved or renamed. */
 export async function readOrMakeWorkspaceId(
   dataDir: string,
   config: { workspaceId: string; hasWorkspaceId: boolean },
@@ -58,30 +78,30 @@ export async function readOrMakeWorkspaceId(
   if (config.hasWorkspaceId) return config.workspaceId
   const path = join(dataDir, WORKSPACE_ID_FILE)
   const known = (await readFile(path, 'utf8').catch(nullIfMissing))?.trim()
-  if (known) return known
+  if (known !== undefined && WORKSPACE_ID.test(known)) return known
   await writePrivately(path, `${config.workspaceId}\n`)
   return config.workspaceId
 }
 
-/** Notes where this server is, for the commands; the returned function takes the note away again. */
-export async function announceServer(dataDir: string, url: string): Promise<() => Promise<void>> {
-  const path = join(dataDir, SERVER_FILE)
+/** Publishes this server's address for the commands; the returned function withdraws it. */
+export async function announceServer(privateDir: string, url: string): Promise<() => Promise<void>> {
+  const path = join(privateDir, SERVER_FILE)
   await writePrivately(path, `${JSON.stringify({ url, pid: process.pid } satisfies ServerNote)}\n`)
   return async () => {
-    const note = await readServerNote(dataDir)
+    const note = await readServerNote(privateDir)
     if (note?.pid === process.pid) await rm(path, { force: true })
   }
 }
 
-export async function readServerNote(dataDir: string): Promise<ServerNote | null> {
-  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(nullIfMissing)
+export async function readServerNote(privateDir: string): Promise<ServerNote | null> {
+  const text = await readFile(join(privateDir, SERVER_FILE), 'utf8').catch(nullIfMissing)
   if (text === null) return null
   const note = parseNote(text)
   if (!note) return null
   return note.pid === process.pid || isAlive(note.pid) ? note : null
 }
 
-/** Null when it is not what we write: it only helps to find the server, and must not stand in the way. */
+/** Null for anything but what `announceServer` writes. */
 function parseNote(text: string): ServerNote | null {
   try {
     const { url, pid } = JSON.parse(text) as Partial<ServerNote>
@@ -113,14 +133,14 @@ function nullIfMissing(error: NodeJS.ErrnoException): null {
 }
 
 /**
- * Blobs lie in the data folder, whichever database refers to them. Notes that this one does, and answers whether it is the only one:
- * who does not know of the others' frames must not delete their blobs.
+ * Records that a database refers to the blobs in this folder. The returned function tells whether it is the only one:
+ * a database that does not know the others' frames must not delete their blobs.
  */
 export function claimBlobs(dataDir: string, storeId: string): () => boolean {
   const path = join(dataDir, 'blobs', '.stores')
   const known = () => new Set(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [])
   const stores = known()
-  // One that was here before this was noted.
+  // A SQLite store that is older than this record.
   if (storeId !== SQLITE && existsSync(join(dataDir, 'waymark.db'))) stores.add(SQLITE)
   stores.add(storeId)
   if (stores.size !== known().size) {
@@ -130,5 +150,5 @@ export function claimBlobs(dataDir: string, storeId: string): () => boolean {
   return () => known().size === 1
 }
 
-/** What the store in the folder itself is called. */
+/** The id of the SQLite store in the data folder. */
 export const SQLITE = 'sqlite'

@@ -20,6 +20,7 @@ import {
   announceServer,
   claimBlobs,
   prepareDataDir,
+  preparePrivateDir,
   readOrMakeToken,
   readOrMakeTokenId,
   readOrMakeWorkspaceId,
@@ -78,6 +79,7 @@ export class InUse extends Error {}
 export async function startServer(given: Config): Promise<RunningServer> {
   // The HTTP layer loads while the store opens: together they are most of the start-up time.
   const loading = import('./http/serve.ts')
+  await preparePrivateDir(given.privateDir, given.project)
   await prepareDataDir(given.dataDir)
   const config = { ...given, workspaceId: await readOrMakeWorkspaceId(given.dataDir, given) }
   // On Postgres many processes serve one store.
@@ -100,8 +102,8 @@ export async function startServer(given: Config): Promise<RunningServer> {
   }
   try {
     store = await openStore(config, { onCommitted: (group) => http?.committed(group) })
-    const token = config.token ?? (await readOrMakeToken(config.dataDir))
-    await registerLocalToken(store.tokens, token, config.dataDir)
+    const token = config.token ?? (await readOrMakeToken(config.privateDir))
+    await registerLocalToken(store.tokens, token, config.privateDir)
     await catchUpProjections(store.upkeep)
 
     // Whoever held runs of this file is gone: nobody need wait for their leases to end.
@@ -153,7 +155,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`
-    const withdraw = await announceServer(config.dataDir, url)
+    const withdraw = await announceServer(config.privateDir, url)
     return {
       url,
       loginUrl: `${url}/login?code=${loginCode}`,
@@ -258,10 +260,10 @@ async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Prom
   return await openPostgres(config.databaseUrl)
 }
 
-async function registerLocalToken(tokens: TokenStore, token: string, dataDir: string): Promise<void> {
+async function registerLocalToken(tokens: TokenStore, token: string, privateDir: string): Promise<void> {
   await tokens.put(hashToken(token), {
     // Always the same for this folder: setting another token ends the one before.
-    id: await readOrMakeTokenId(dataDir),
+    id: await readOrMakeTokenId(privateDir),
     tenant: 'default',
     name: 'local',
     scopes: [...scopes],

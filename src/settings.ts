@@ -81,7 +81,9 @@ export const settings = {
   dataDir: {
     flag: '--data-dir <dir>',
     variable: 'WAYMARK_DATA_DIR',
-    about: 'Where the ledger, the blobs and the token are kept, seen from the project. Default: .waymark.',
+    about:
+      'Where the ledger, the checkpoints and the working copies are kept, relative to the project. Default: a folder of ' +
+      "this project's own in ~/.local/state/waymark/projects.",
     must: 'be a folder',
     schema: z.string().min(1),
     inFile: 'trusted',

@@ -1,49 +1,137 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { Config } from './config.ts'
+import { existsSync, lstatSync, readdirSync, realpathSync } from 'node:fs'
+import { cp, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join, sep } from 'node:path'
+import { type Config, projectFolder } from './config.ts'
+import { projectOf, readServerNote } from './data-dir.ts'
+import { isTracked } from './git/status.ts'
 
 /**
- * What a project brings along may be anybody's: settings that let the agent or the network do more, and a data folder
- * with messages and answers in it. Neither counts until the person has said so. That is noted in their own folder, by
- * path and content: nothing that comes with a project can vouch for itself.
+ * What a person has agreed to on this machine. A project may come from anywhere, so its settings that loosen a rule, and
+ * a data folder that exists already, need the person's word first. It is recorded in the person's own folder, by path and
+ * content: nothing in a project can vouch for itself. The usual data folder is outside the project and needs no word.
  */
 
 const TRUSTED_FILE = 'trusted'
 const ID_FILE = 'id'
+export class InUseElsewhere extends Error {}
 
-/** What has not been agreed to, in words; null when there is nothing. */
+/** Where data folders were before they moved out of the project. */
+const OLD_DATA_DIR = '.waymark'
+
+/** A sentence about the first thing that nobody has agreed to, or null. */
 export async function untrustedPart(config: Config): Promise<string | null> {
+  const { untrusted, dataDir, privateDir, project } = config
   const lines = await trustedLines(config.userDir)
-  const { untrusted } = config
   if (untrusted && !lines.includes(settingsLine(untrusted))) {
     return `${untrusted.file} sets ${untrusted.settings.join(', ')}`
   }
-  const line = await dataLine(config.dataDir)
-  if (line !== null && !lines.includes(line)) return `${config.dataDir} was not made by you here`
-  return null
+  if (dataDir === privateDir || isAbsentOrEmpty(dataDir)) return null
+  const line = await dataLine(dataDir)
+  if (line === null || !lines.includes(line)) return `${dataDir} was not made by you here`
+  return await plantedIn(project, dataDir, config)
 }
+
+/** Something in a data folder inside the project that a pull may have brought, although the folder itself is ours. */
+async function plantedIn(project: string, dataDir: string, config: Config): Promise<string | null> {
+  if (!isInside(project, dataDir)) return null
+  const options = {
+    path: config.commandEnvironment.PATH ?? '/usr/bin:/bin',
+    scratch: join(config.privateDir, 'tmp'),
+  }
+  if (await isTracked(project, dataDir, options))
+    return `${dataDir} holds files that the project's repository brings`
+  const foreign = readdirSync(dataDir).find((name) => !OWN_NAMES.test(name))
+  return foreign === undefined ? null : `${join(dataDir, foreign)} was not made by Waymark`
+}
+
+const OWN_NAMES =
+  /^(\.gitignore|id|workspace-id|store|conversations|workspaces|blobs|tmp|rescued|home|(waymark|manifest)\.db(-wal|-shm|-journal)?|(server|workspace(-conv_[0-9a-z]{26})?)\.lock(-journal|-wal|-shm)?)$/
 
 /** Agrees to the settings as they are now, and to the data folder. */
 export async function trust(config: Config): Promise<void> {
   if (config.untrusted) await addLine(config.userDir, settingsLine(config.untrusted))
-  await trustDataDir(config)
-}
-
-/** Notes a data folder as the person's own; one that is new has just been made by them. */
-export async function trustDataDir({ dataDir, userDir }: Config): Promise<void> {
-  const path = join(dataDir, ID_FILE)
+  if (config.dataDir === config.privateDir) return
+  const path = join(config.dataDir, ID_FILE)
   if (!existsSync(path)) await writeFile(path, `${randomBytes(16).toString('hex')}\n`, { mode: 0o600 })
-  const line = await dataLine(dataDir)
-  if (line !== null) await addLine(userDir, line)
+  const line = await dataLine(config.dataDir)
+  if (line !== null) await addLine(config.userDir, line)
 }
 
-/** Null when there is no data yet that could do anything. */
+/**
+ * Moves a data folder of an earlier version out of the project, if it was made here and nothing in it may have come with
+ * the project. Its token stays behind: commands get a new one. Returns where the folder was, or null.
+ */
+export async function moveOldDataDir(config: Config): Promise<string | null> {
+  const { project, privateDir, dataDir } = config
+  const old = join(project, OLD_DATA_DIR)
+  if (dataDir !== privateDir || !isAbsentOrEmpty(privateDir) || isAbsentOrEmpty(old)) return null
+  if (!lstatSync(old).isDirectory()) return null
+  const line = await dataLine(old)
+  if (line === null || !(await trustedLines(config.userDir)).includes(line)) return null
+  const scratch = join(config.stateDir, 'tmp')
+  const isForeign = await isTracked(project, old, {
+    path: config.commandEnvironment.PATH ?? '/usr/bin:/bin',
+    scratch,
+  })
+  if (isForeign) return null
+  const note = await readServerNote(old)
+  if (note)
+    throw new InUseElsewhere(`a server of an earlier version is running at ${note.url}; stop it first`)
+  await moveFolder(old, privateDir)
+  for (const name of ['token', 'token-id', 'server.json']) await rm(join(privateDir, name), { force: true })
+  return old
+}
+
+/** The data folders whose projects are no longer where they were. */
+export function lostProjects({ stateDir }: Config): { project: string; folder: string }[] {
+  const folder = join(stateDir, 'projects')
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  return names.flatMap((name) => {
+    const project = projectOf(join(folder, name))
+    return project === null || existsSync(project) ? [] : [{ project, folder: join(folder, name) }]
+  })
+}
+
+/** Gives the history of a project that was moved to its new place. */
+export async function adoptMoved(config: Config, from: string): Promise<void> {
+  const lost = lostProjects(config).find(({ project }) => project === from)
+  if (!lost) throw new Error(`there is no history of a project at ${from} that is gone`)
+  const target = projectFolder(config.stateDir, config.project)
+  if (!isAbsentOrEmpty(target)) throw new Error(`${config.project} has a history of its own, in ${target}`)
+  await moveFolder(lost.folder, target)
+}
+
+/** A rename, or a copy where that is not possible; the source goes last. */
+async function moveFolder(from: string, to: string): Promise<void> {
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+  // There is nothing in it, or this fails.
+  if (existsSync(to)) await rmdir(to)
+  try {
+    await rename(from, to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+    const copy = `${to}.${randomBytes(4).toString('hex')}`
+    await cp(from, copy, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true })
+    await rename(copy, to)
+    await rm(from, { recursive: true })
+  }
+}
+
+function isAbsentOrEmpty(folder: string): boolean {
+  const found = lstatSync(folder, { throwIfNoEntry: false })
+  return !found || (found.isDirectory() && readdirSync(folder).length === 0)
+}
+
+function isInside(folder: string, path: string): boolean {
+  const [outer, inner] = [realpathSync(folder), realpathSync(path)]
+  return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep)
+}
+
+/** Null for a folder that has no id of ours. */
 async function dataLine(dataDir: string): Promise<string | null> {
-  if (!existsSync(join(dataDir, 'waymark.db')) && !existsSync(join(dataDir, ID_FILE))) return null
   const id = (await readFile(join(dataDir, ID_FILE), 'utf8').catch(emptyIfMissing)).trim()
-  return `data ${id} ${JSON.stringify(dataDir)}`
+  return /^[0-9a-f]{32}$/.test(id) ? `data ${id} ${JSON.stringify(dataDir)}` : null
 }
 
 function settingsLine({ file, sha256 }: NonNullable<Config['untrusted']>): string {
@@ -58,7 +146,7 @@ async function addLine(userDir: string, line: string): Promise<void> {
   await writeFile(join(userDir, TRUSTED_FILE), `${present.join('\n')}\n`, { mode: 0o600 })
 }
 
-/** What has gone need not be remembered. */
+/** Lines about files that are gone are dropped. */
 function isThere(line: string): boolean {
   return existsSync(JSON.parse(line.slice(line.indexOf('"'))) as string)
 }

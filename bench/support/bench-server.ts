@@ -3,11 +3,12 @@ import { readConfig } from '../../src/config.ts'
 import { startServer } from '../../src/main.ts'
 import { type ConversationId, newId } from '../../src/protocol/ids.ts'
 import { newConversation, startRun, TENANT } from '../../test/support/frames.ts'
+import { stateIn } from '../../test/support/state.ts'
 import { wordFrame } from './store.ts'
 
 const [project = '', given = '{}'] = process.argv.slice(2)
 const config = {
-  ...readConfig({ project }, { PATH: process.env.PATH }),
+  ...readConfig({ project }, { PATH: process.env.PATH, ...stateIn(project) }),
   embedder: 'none',
   tools: { run_command: 'allow' as const },
 }

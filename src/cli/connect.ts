@@ -10,21 +10,21 @@ import { CommandError } from './output.ts'
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
   const config = configAbove(flags)
   await checkFile(config)
-  const url = config.url ?? (await readServerNote(config.dataDir))?.url
+  const url = config.url ?? (await readServerNote(config.privateDir))?.url
   if (!url) {
     throw new CommandError(`no server is running for ${config.project}; start one with: waymark serve`)
   }
-  const token = config.token ?? (await readToken(config.dataDir))
+  const token = config.token ?? (await readToken(config.privateDir))
   if (!token) throw new CommandError('there is no token; set WAYMARK_TOKEN')
   return createClient({ url, token })
 }
 
-const SENDS_TOKEN = new Set(['url', 'token', 'dataDir'])
+const SENDS_TOKEN = new Set(['url', 'token'])
 
 /** A project's file must not send our token anywhere that its owner has not agreed to. */
 async function checkFile(config: Config): Promise<void> {
   const named = config.untrusted?.settings.filter((name) => SENDS_TOKEN.has(name)) ?? []
-  if (named.length === 0 || (await untrustedPart({ ...config, dataDir: config.userDir })) === null) return
+  if (named.length === 0 || (await untrustedPart({ ...config, dataDir: config.privateDir })) === null) return
   throw new CommandError(
     `${config.untrusted?.file} sets ${named.join(', ')}; look at it, and if you agree run once: waymark serve --trust`,
   )

@@ -1,10 +1,11 @@
 import { hasStore, openStore, type Store } from '../main.ts'
-import { configAbove } from './options.ts'
+import { assertTrusted, configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
 /** The project's store, which must be there: checking one that was made just now would say nothing. */
 export async function openExisting(flags: Record<string, unknown>): Promise<Store> {
   const config = configAbove(flags)
+  await assertTrusted(config)
   if (!hasStore(config)) {
     throw new CommandError(`there is no ledger in ${config.dataDir}; \`waymark serve\` makes one`)
   }

@@ -1,9 +1,10 @@
+import { join } from 'node:path'
 import { type Command, Option } from 'commander'
 import type { Fork } from '../protocol/api/lines.ts'
 import { copyOf } from '../protocol/ids.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
-import { commandWith } from './options.ts'
+import { commandWith, configAbove } from './options.ts'
 import { bold, dim, endProgress, printable, showProgress } from './output.ts'
 import { printReport, undoHint } from './restore.ts'
 
@@ -65,7 +66,8 @@ Examples:
         if (restored.safety_checkpoint !== null) console.log(undoHint(restored.safety_checkpoint, id, flags))
       }
       const copy = copyOf(fork.workspace_id)?.conversationId
-      if (copy !== undefined) console.log(`Its files are in .waymark/workspaces/${copy}`)
+      if (copy !== undefined)
+        console.log(`Its files are in ${join(configAbove(flags).dataDir, 'workspaces', copy)}`)
       else if (files === 'restore' && !restored) console.log('The files are as they were there.')
       console.log(dim(`Go on in it: waymark chat ${fork.id}`))
     })

@@ -1,7 +1,10 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Command, Option } from 'commander'
-import { type Config, readConfig, settings } from '../config.ts'
+import { type Config, projectFolder, readConfig, settings } from '../config.ts'
+import { projectOf } from '../data-dir.ts'
+import { untrustedPart } from '../trust.ts'
+import { CommandError } from './output.ts'
 
 type SettingName = keyof typeof settings
 
@@ -23,8 +26,19 @@ export function configOf(flags: Record<string, unknown>): Config {
 export function configAbove(flags: Record<string, unknown>): Config {
   const config = readConfig(flags)
   if (existsSync(config.dataDir) || flags.project !== undefined || flags.dataDir !== undefined) return config
+  const { stateDir } = config
   for (let folder = config.project; dirname(folder) !== folder; folder = dirname(folder)) {
-    if (existsSync(join(folder, '.waymark', 'token'))) return readConfig({ ...flags, project: folder })
+    // A fork's working copy lies in its project's data folder.
+    const project = dirname(folder) === join(stateDir, 'projects') ? projectOf(folder) : folder
+    if (project !== null && existsSync(projectFolder(stateDir, project)))
+      return readConfig({ ...flags, project })
   }
   return config
+}
+
+/** For commands that open the store themselves: it must be one that was made here. */
+export async function assertTrusted(config: Config): Promise<void> {
+  const part = await untrustedPart(config)
+  if (part !== null)
+    throw new CommandError(`${part}; look at it, and if you agree run once: waymark serve --trust`)
 }

@@ -1,6 +1,7 @@
 import { ConnectionError, RequestError } from '../client/index.ts'
 import { ConfigError } from '../config.ts'
 import { WaymarkError } from '../protocol/errors.ts'
+import { InUseElsewhere } from '../trust.ts'
 import { CommandError } from './output.ts'
 import { createProgram } from './program.ts'
 
@@ -30,13 +31,14 @@ function isExpected(error: unknown): boolean {
     error instanceof RequestError ||
     error instanceof ConnectionError ||
     error instanceof WaymarkError ||
+    error instanceof InUseElsewhere ||
     (error instanceof Error && 'syscall' in error)
   )
 }
 
 function sentence(error: Error): string {
   if (error instanceof RequestError && error.code === 'unauthorized') {
-    return 'the server refused the token (WAYMARK_TOKEN, or else .waymark/token in the project)'
+    return 'the server refused the token (WAYMARK_TOKEN, or the one that `waymark serve` made)'
   }
   return error.message
 }

@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { prepareDataDir, readServerNote } from '../data-dir.ts'
+import { prepareDataDir, preparePrivateDir, readServerNote } from '../data-dir.ts'
 import { InUse, type RunningServer, startServer } from '../main.ts'
-import { trust, untrustedPart } from '../trust.ts'
+import { adoptMoved, lostProjects, moveOldDataDir, trust, untrustedPart } from '../trust.ts'
 import { openBrowser } from './open-browser.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim } from './output.ts'
@@ -36,8 +38,9 @@ export function serveCommand(): Command {
     .description('Serve the project in this folder')
     .option(
       '--trust',
-      'let waymark.config.json, as it is now, start tool servers and loosen what needs asking',
+      'agree to waymark.config.json as it is now, and to a data folder that was not made here',
     )
+    .option('--moved-from <dir>', 'continue the history of a project that was in this folder before')
     .option('--open', 'open the page in the browser')
     .addHelpText(
       'after',
@@ -56,8 +59,10 @@ Examples:
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
   await checkTrust(config, flags.trust === true)
+  await bringHistory(config, flags.movedFrom)
+  await preparePrivateDir(config.privateDir, config.project)
   await prepareDataDir(config.dataDir)
-  // Whoever comes this far has agreed, or makes the folder just now.
+  // Agreed to, or new.
   await trust(config)
   // A server goes on when nobody reads what it prints any more.
   process.stdout.removeAllListeners('error').on('error', () => {})
@@ -66,7 +71,7 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
       throw new CommandError(`port ${config.port} is in use; choose another with --port`)
     }
     if (!(error instanceof InUse)) throw error
-    const note = await readServerNote(config.dataDir)
+    const note = await readServerNote(config.privateDir)
     const where = note ? ` at ${note.url} (process ${note.pid})` : ''
     throw new CommandError(`a server for this project is already running${where}`)
   })
@@ -74,10 +79,10 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
 
   Open     ${server.loginUrl}
            ${dim('(signs one browser in, once)')}
-  API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.dataDir}/token`})`)}
+  API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.privateDir}/token`})`)}
   Model    ${modelText(server.model)}
   Stop     Ctrl-C`)
-  if (flags.open === true && !(await openBrowser(server.loginUrl, config.dataDir))) {
+  if (flags.open === true && !(await openBrowser(server.loginUrl, config.privateDir))) {
     console.log(dim('           (no browser could be opened; follow the link yourself)'))
   }
   await stopSignal()
@@ -85,7 +90,27 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   await server.close()
 }
 
-/** A project's file may be anybody's: what lets the agent or the network do more is looked at by a person first. */
+/** History that is elsewhere: in the project, where earlier versions kept it, or under the path that the project had before. */
+async function bringHistory(config: Config, movedFrom: unknown): Promise<void> {
+  const old = await moveOldDataDir(config)
+  if (old !== null) return console.log(`Moved ${old} to ${config.privateDir}; the token is new.`)
+  if (typeof movedFrom === 'string') {
+    const from = resolve(movedFrom)
+    return await adoptMoved(config, from).catch((error: unknown) => {
+      throw new CommandError((error as Error).message)
+    })
+  }
+  if (existsSync(config.dataDir)) return
+  if (existsSync(join(config.project, '.waymark')))
+    console.log(dim('The .waymark folder in this project was not made here and is not used.'))
+  const lost = lostProjects(config).filter(({ project }) => basename(project) === basename(config.project))
+  for (const { project } of lost.slice(0, 3))
+    console.log(
+      dim(`If this project was in ${project} before, continue its history: --moved-from ${project}`),
+    )
+}
+
+/** A project's settings that let the agent or the network do more need a person's word first. */
 async function checkTrust(config: Config, isGiven: boolean): Promise<void> {
   const part = isGiven ? null : await untrustedPart(config)
   if (part === null) return

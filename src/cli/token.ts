@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { issueToken, openStore, type Store } from '../main.ts'
 import { type Scope, scopes } from '../protocol/api/service.ts'
 import { openExisting } from './existing-store.ts'
-import { commandWith, configOf } from './options.ts'
+import { assertTrusted, commandWith, configOf } from './options.ts'
 import { CommandError } from './output.ts'
 
 export function tokenCommand(): Command {
@@ -31,7 +31,7 @@ Examples:
   waymark token create ci --tenant acme --scopes conversations:read,conversations:write --days 90`,
     )
     .action((name: string, flags: Record<string, string>) =>
-      withStore(openStore(configOf(flags)), async ({ tokens }) => {
+      withStore(openTrusted(flags), async ({ tokens }) => {
         const secret = await issueToken(tokens, {
           name: nonEmpty(name, 'the name'),
           tenant: nonEmpty(flags.tenant ?? 'default', '--tenant'),
@@ -67,6 +67,12 @@ function revokeCommand(): Command {
         console.log(`revoked ${id}`)
       }),
     )
+}
+
+async function openTrusted(flags: Record<string, unknown>): Promise<Store> {
+  const config = configOf(flags)
+  await assertTrusted(config)
+  return await openStore(config)
 }
 
 async function withStore(opening: Promise<Store>, use: (store: Store) => Promise<void>): Promise<void> {

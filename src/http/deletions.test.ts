@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allFrames, ask, finalOf, frameWhen, ofKind } from '../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
+import { dataIn } from '../../test/support/state.ts'
 import { createClient } from '../client/index.ts'
 import { newId } from '../protocol/ids.ts'
 
@@ -264,7 +265,7 @@ describe('deletions over HTTP', () => {
 
   it('[D3] what was collected is not to be found in the database file any more', async () => {
     const own = mkdtempSync(join(tmpdir(), 'waymark-deleted-'))
-    const isIn = (text: string) => readFileSync(join(own, '.waymark', 'waymark.db')).includes(text)
+    const isIn = (text: string) => readFileSync(join(dataIn(own), 'waymark.db')).includes(text)
     try {
       let other = await startTestServer({ project: own })
       const { id } = await other.client.createConversation()

@@ -23,8 +23,8 @@ export function addPages(
 
   function askForToken(c: Context, title: string, options: { status?: 200 | 401; next?: string } = {}) {
     const { status = 200, next = '/' } = options
-    const form = html`<p>Each link signs in one browser, once; <code>waymark serve</code> prints a new one when it starts. The token of
-        this server is in the project's folder, in <code>.waymark/token</code>.</p>
+    const form = html`<p>Each link signs in one browser, once; <code>waymark serve</code> prints a new one when it starts, and says
+        where the server's token is.</p>
       <form method="post" action="/login">
         <input type="hidden" name="next" value="${next}" />
         <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>

@@ -4,12 +4,17 @@ import type { Ledger, RunHold } from '../../src/core/ledger.ts'
 import { startServer } from '../../src/main.ts'
 import type { ConversationId } from '../../src/protocol/ids.ts'
 import { delta, final, newConversation, startRun, TENANT, userMessage } from '../support/frames.ts'
+import { stateIn } from '../support/state.ts'
 
 const [project = '', port = '0'] = process.argv.slice(2)
 const CONVERSATIONS = 4
 const WORDS_A_RUN = 40
 
-const server = await startServer({ ...readConfig({ project }, {}), port: Number(port), logLevel: 'silent' })
+const server = await startServer({
+  ...readConfig({ project }, stateIn(project)),
+  port: Number(port),
+  logLevel: 'silent',
+})
 const { items } = await server.ledger.conversations({
   tenant: TENANT,
   limit: CONVERSATIONS,

@@ -10,6 +10,7 @@ import { openStore } from '../../src/main.ts'
 import { readBranches, repositoryFolder } from '../../src/workspace/repository.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { commandEnv, dataIn, stateIn } from '../support/state.ts'
 import { everythingIn, gitIn } from '../support/workspace.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
@@ -93,15 +94,19 @@ it.each(Object.keys(operations) as (keyof typeof operations)[])(
     }
     if (operation === 'restore' || operation === 'reset') expect(outcomes.after).toBeGreaterThan(0)
     if (operation === 'snapshot') await untilIdle(id)
-    const { stdout } = await run(process.execPath, [cli, 'doctor', '--project', project, '--json'])
+    const { stdout } = await run(process.execPath, [cli, 'doctor', '--project', project, '--json'], {
+      env: commandEnv(project),
+    })
     expect(JSON.parse(stdout).problems).toEqual([])
-    const verified = await run(process.execPath, [cli, 'verify', '--project', project])
+    const verified = await run(process.execPath, [cli, 'verify', '--project', project], {
+      env: commandEnv(project),
+    })
     expect(verified.stdout).toMatch(/: clean\n$/)
   },
 )
 
 async function untilRecovered(): Promise<void> {
-  const config = readConfig({ project }, {})
+  const config = readConfig({ project }, stateIn(project))
   const store = await openStore(config)
   try {
     await expect.poll(() => store.work.pending(config.workspaceId), { timeout: 60_000 }).toBe(null)
@@ -118,7 +123,7 @@ async function untilIdle(id: string): Promise<void> {
 
 /** The repository is whole, and its branches say what the ledger says. */
 async function checkAgreement(id: string): Promise<void> {
-  const dataDir = join(project, '.waymark')
+  const dataDir = dataIn(project)
   await untilIdle(id)
   const repository = repositoryFolder(dataDir, id)
   const { sessions, active_session } = await server.client.session(id)

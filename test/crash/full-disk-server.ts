@@ -3,9 +3,10 @@ import { readConfig } from '../../src/config.ts'
 import { openStore, startServer, verifyLedger } from '../../src/main.ts'
 import { WaymarkError } from '../../src/protocol/errors.ts'
 import { delta, newConversation, startRun, TENANT } from '../support/frames.ts'
+import { stateIn } from '../support/state.ts'
 
 const [project = ''] = process.argv.slice(2)
-const config = { ...readConfig({ project }, {}), port: 0, logLevel: 'silent' as const }
+const config = { ...readConfig({ project }, stateIn(project)), port: 0, logLevel: 'silent' as const }
 const server = await startServer(config)
 const id = await newConversation(server.ledger)
 process.send?.({ url: server.url, token: server.token, id })

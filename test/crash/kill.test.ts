@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createClient } from '../../src/client/index.ts'
 import { freePort } from '../support/free-port.ts'
 import { rounds } from '../support/soak.ts'
+import { commandEnv } from '../support/state.ts'
 
 const serverFile = fileURLToPath(new URL('./appending-server.ts', import.meta.url))
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
@@ -47,7 +48,9 @@ it(`[L3] after kill -9 in the middle of appends, ${KILLS} times, every frame tha
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 300))
     server.kill('SIGKILL')
     await once(server, 'exit')
-    const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project])
+    const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project], {
+      env: commandEnv(project),
+    })
     expect(stdout).toMatch(/: clean\n$/)
   }
 

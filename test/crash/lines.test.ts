@@ -8,6 +8,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { commandEnv, dataIn } from '../support/state.ts'
 import { everythingIn } from '../support/workspace.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
@@ -46,9 +47,13 @@ async function ask(id: string, content: string): Promise<string> {
 }
 
 async function expectClean(): Promise<void> {
-  const doctor = await run(process.execPath, [cli, 'doctor', '--project', project, '--json'])
+  const doctor = await run(process.execPath, [cli, 'doctor', '--project', project, '--json'], {
+    env: commandEnv(project),
+  })
   expect(JSON.parse(doctor.stdout).problems).toEqual([])
-  const verified = await run(process.execPath, [cli, 'verify', '--project', project])
+  const verified = await run(process.execPath, [cli, 'verify', '--project', project], {
+    env: commandEnv(project),
+  })
   expect(verified.stdout).toMatch(/: clean\n$/)
 }
 
@@ -109,7 +114,7 @@ it('killed in the middle of a fork with a copy, there is a whole one or none', {
   const { id } = await server.client.createConversation()
   await ask(id, 'hello')
   const wanted = everythingIn(project)
-  const copies = join(project, '.waymark', 'workspaces')
+  const copies = join(dataIn(project), 'workspaces')
   let longest = 50
   const forks = new Set<string>()
   for (let round = 0; round < rounds(4, 40); round++) {

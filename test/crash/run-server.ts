@@ -2,10 +2,11 @@
 // <project> <port> <settings as JSON>
 import { readConfig } from '../../src/config.ts'
 import { startServer } from '../../src/main.ts'
+import { stateIn } from '../support/state.ts'
 
 const [project = '', port = '0', given = '{}'] = process.argv.slice(2)
 const config = {
-  ...readConfig({ project }, { PATH: process.env.PATH }),
+  ...readConfig({ project }, { PATH: process.env.PATH, ...stateIn(project) }),
   embedder: 'none',
   ...JSON.parse(given),
 }

@@ -15,6 +15,7 @@ import { freePort } from '../support/free-port.ts'
 import { framesOf, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { commandEnv } from '../support/state.ts'
 import { onPostgres } from '../support/stores.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
@@ -107,7 +108,9 @@ it.each(engines)(
     reader.stop()
     await server.kill()
     const database = config.databaseUrl ? ['--database-url', config.databaseUrl] : []
-    const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project, ...database])
+    const { stdout } = await run(process.execPath, [cli, 'verify', '--project', project, ...database], {
+      env: commandEnv(project),
+    })
     expect(stdout).toMatch(/: clean\n$/)
   },
 )

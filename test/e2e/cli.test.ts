@@ -7,11 +7,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Client, createClient } from '../../src/client/index.ts'
+import { projectFolder } from '../../src/config.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
 describe('the command line', () => {
   let project: string
+  let data: string
   let server: { process: ChildProcess; output: () => string }
   let client: Client
   let id: string
@@ -19,8 +21,9 @@ describe('the command line', () => {
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     server = await serve(project)
+    data = projectFolder(join(project, 'state', 'waymark'), project)
     const url = /API +(http\S+)\/api\/v1/.exec(server.output())?.[1] ?? ''
-    client = createClient({ url, token: (await readFile(join(project, '.waymark/token'), 'utf8')).trim() })
+    client = createClient({ url, token: (await readFile(join(data, 'token'), 'utf8')).trim() })
     id = (await client.createConversation({ title: 'A \u001b[31mtitle', workspace_id: 'Another.Place' })).id
   })
   afterAll(async () => {
@@ -30,9 +33,9 @@ describe('the command line', () => {
 
   it('serve says where it is, keeps its token to itself and leaves git alone', async () => {
     expect(server.output()).toMatch(/Open +http:\/\/127\.0\.0\.1:\d+\/login\?code=/)
-    expect((await stat(join(project, '.waymark/token'))).mode & 0o777).toBe(0o600)
-    expect((await stat(join(project, '.waymark'))).mode & 0o777).toBe(0o700)
-    expect(await readFile(join(project, '.waymark/.gitignore'), 'utf8')).toBe('*\n')
+    expect((await stat(join(data, 'token'))).mode & 0o777).toBe(0o600)
+    expect((await stat(data)).mode & 0o777).toBe(0o700)
+    expect(existsSync(join(project, '.waymark'))).toBe(false)
   })
 
   it('serve refuses to run twice for one project', async () => {
@@ -87,7 +90,11 @@ describe('the command line', () => {
     const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     await writeFile(join(other, '.gitignore'), 'node_modules\n')
     await chmod(other, 0o755)
-    expect((await run('token', 'create', 'x', '--project', other, '--data-dir', '.')).code).toBe(0)
+    const { code, stderr } = await run('token', 'create', 'x', '--project', other, '--data-dir', '.')
+    expect({ code, stderr }).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/was not made by you here/),
+    })
     expect(await readFile(join(other, '.gitignore'), 'utf8')).toBe('node_modules\n')
     expect((await stat(other)).mode & 0o777).toBe(0o755)
     await rm(other, { recursive: true })
@@ -116,7 +123,7 @@ describe('the command line', () => {
     server.process.kill('SIGINT')
     const [code] = await exited
     expect(code).toBe(0)
-    expect(existsSync(join(project, '.waymark/server.json'))).toBe(false)
+    expect(existsSync(join(data, 'server.json'))).toBe(false)
     stop.abort()
     await next
     server = await serve(project)
@@ -132,7 +139,7 @@ describe('the command line', () => {
       execFile(
         process.execPath,
         [cli, ...args],
-        { cwd: project, env: environment() },
+        { cwd: project, env: environment(project) },
         (error, stdout, stderr) => {
           resolve({ code: Number(error?.code ?? 0), stdout, stderr })
         },
@@ -142,7 +149,10 @@ describe('the command line', () => {
 })
 
 async function serve(project: string) {
-  const child = spawn(process.execPath, [cli, 'serve', '--port', '0'], { cwd: project, env: environment() })
+  const child = spawn(process.execPath, [cli, 'serve', '--port', '0'], {
+    cwd: project,
+    env: environment(project),
+  })
   let output = ''
   for (const pipe of [child.stdout, child.stderr]) {
     pipe.on('data', (chunk) => {
@@ -154,6 +164,7 @@ async function serve(project: string) {
 }
 
 /** As in a person's shell: without what npm and the test runner add. */
-function environment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH, HOME: process.env.HOME }
+function environment(project: string): NodeJS.ProcessEnv {
+  const XDG_STATE_HOME = join(project, 'state')
+  return { PATH: process.env.PATH, HOME: process.env.HOME, XDG_STATE_HOME }
 }

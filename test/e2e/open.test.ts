@@ -19,7 +19,11 @@ it.skipIf(process.platform !== 'linux')(
       `#!/bin/sh\nprintf %s "$*" > "${given}.part" && mv "${given}.part" "${given}"\n`,
     )
     chmodSync(join(project, 'xdg-open'), 0o755)
-    const env = { ...process.env, PATH: `${project}:${process.env.PATH}` }
+    const env = {
+      ...process.env,
+      XDG_STATE_HOME: join(project, 'state'),
+      PATH: `${project}:${process.env.PATH}`,
+    }
     const server = spawn(process.execPath, [cli, 'serve', '--open', '--port', '0', '--project', project], {
       env,
     })

@@ -5,6 +5,7 @@ import { type Client, createClient } from '../../src/client/index.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { issueToken, openStore, type RunningServer, startServer } from '../../src/main.ts'
 import type { Scope } from '../../src/protocol/api/service.ts'
+import { stateIn } from './state.ts'
 
 export type CallInit = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> }
 
@@ -21,7 +22,7 @@ export interface TestServer extends RunningServer {
 export async function startTestServer(options: Partial<Config> = {}): Promise<TestServer> {
   const project = options.project ?? (await mkdtemp(join(tmpdir(), 'waymark-project-')))
   const config: Config = {
-    ...readConfig({ project }, {}),
+    ...readConfig({ project }, stateIn(project)),
     // Tests that are about meaning say so: it takes a fifth of a second a piece.
     embedder: 'none',
     port: 0,
