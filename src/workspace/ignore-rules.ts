@@ -1,5 +1,5 @@
-import ignore, { type Ignore } from 'ignore'
 import { type BytePath, joined, toBytePath } from './byte-path.ts'
+import { type IgnorePattern, parseIgnorePattern } from './ignore-pattern.ts'
 
 /** Why something is not in a checkpoint (W3). */
 export type LeftOut =
@@ -19,7 +19,7 @@ const FILES = /\.(pyc|pyo|so|dylib|dll)$/
 export interface FolderRules {
   folder: BytePath
   text: string | null
-  matcher: Ignore | null
+  matcher: Matcher | null
   parent: FolderRules | null
 }
 
@@ -54,9 +54,8 @@ export function createIgnoreRules(options: {
     reason(rules, name, isFolder, inside) {
       if (name.toLowerCase() === '.git') return 'repository'
       const path = joined(rules.folder, name)
-      const tested = isFolder ? `${path}/` : path
-      if (excluded?.ignores(tested)) return 'setting'
-      if (included?.ignores(tested)) return null
+      if (excluded?.isAtOrBelow(path, isFolder)) return 'setting'
+      if (included?.isAtOrBelow(path, isFolder)) return null
       if (inside) return inside
       if (name.startsWith('.')) return 'hidden'
       if (isFolder ? FOLDERS.has(name) : FILES.test(name)) return 'default'
@@ -70,23 +69,53 @@ export function createIgnoreRules(options: {
   }
 }
 
-/** The innermost file that says anything decides. */
+/** The innermost file with a pattern that matches decides. */
 function isGitignored(rules: FolderRules, path: BytePath, isFolder: boolean): boolean {
   for (let at: FolderRules | null = rules; at; at = at.parent) {
     if (!at.matcher) continue
     const relative = at.folder === '' ? path : path.slice(at.folder.length + 1)
-    const { ignored, unignored } = at.matcher.test(isFolder ? `${relative}/` : relative)
-    if (ignored) return true
-    if (unignored) return false
+    const isIgnored = at.matcher.decide(relative, isFolder)
+    if (isIgnored !== null) return isIgnored
   }
   return false
 }
 
-function matcherOf(text: string): Ignore | null {
+interface Matcher {
+  /** What the last pattern that matches the path itself says; null when none does. */
+  decide(path: BytePath, isFolder: boolean): boolean | null
+  /** Whether the patterns take the path, or a folder that it is in. */
+  isAtOrBelow(path: BytePath, isFolder: boolean): boolean
+}
+
+/** A project may bring any number of patterns; what is beyond this is captured although it is ignored. */
+const MAX_PATTERNS = 5000
+const MAX_PATTERN_BYTES = 4096
+
+function matcherOf(text: string): Matcher | null {
   // A byte order mark is not a part of the first pattern.
-  const patterns = text.startsWith('\u00ef\u00bb\u00bf') ? text.slice(3) : text
-  if (patterns.trim() === '') return null
-  return ignore({ ignorecase: false }).add(patterns)
+  const lines = (text.startsWith('\u00ef\u00bb\u00bf') ? text.slice(3) : text).split('\n')
+  const patterns: IgnorePattern[] = []
+  for (const line of lines) {
+    if (patterns.length >= MAX_PATTERNS) break
+    const pattern = line.length > MAX_PATTERN_BYTES ? null : parseIgnorePattern(line)
+    // The last one decides, so it comes first.
+    if (pattern) patterns.unshift(pattern)
+  }
+  if (patterns.length === 0) return null
+  function decide(path: BytePath, isFolder: boolean): boolean | null {
+    const name = path.slice(path.lastIndexOf('/') + 1)
+    const found = patterns.find((pattern) => pattern.matches(path, name, isFolder))
+    return found ? !found.isNegated : null
+  }
+  return {
+    decide,
+    isAtOrBelow(path, isFolder) {
+      for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
+        if (decide(path.slice(0, slash), true)) return true
+      }
+      return decide(path, isFolder) ?? false
+    },
+  }
 }
 
 /** The folders that a pattern names before its first wildcard. */

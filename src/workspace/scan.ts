@@ -46,6 +46,8 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 /** File systems keep times in steps: what changed this shortly before it was read may change again unseen. */
 const RACY_NS = 2_000_000_000n
 const READ_ATTEMPTS = 3
+/** A larger .gitignore is not one. */
+const MAX_IGNORE_BYTES = 1024 * 1024
 const PROGRESS_EVERY = 2000
 /** What tools write is captured up to this size, whatever the limit for others. */
 export const MAX_KEPT_BYTES = 256 * 1024 * 1024
@@ -154,7 +156,7 @@ export function createScan(options: ScanOptions): Scan {
 
   function ignoreFile(path: BytePath): string | null {
     try {
-      return readFileSync(at(path), 'latin1')
+      return lstatSync(at(path)).size > MAX_IGNORE_BYTES ? null : readFileSync(at(path), 'latin1')
     } catch {
       // Git goes on without one that it can't read, too.
       return null
