@@ -7,6 +7,7 @@ import { type Chain, type Entry, type ModelItem, type PlannedRequest, planReques
 import type { Ledger } from '../core/ledger.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
+import { untilAborted } from '../core/until-aborted.ts'
 import type { Conversation, MemorySettings } from '../protocol/api/conversations.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
@@ -89,7 +90,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       const { runGraph, StateSaver } = await loadGraph()
       const past = await states.past({ tenant, conversationId, runId })
       const tools = createToolRunner({
-        tools: [...(await deps.tools(turn.workspaceId)), ...(await unlessAborted(mcp.tools(), signal))],
+        tools: [...(await deps.tools(turn.workspaceId)), ...(await untilAborted(mcp.tools(), signal))],
         policies,
         results,
         log,
@@ -363,16 +364,6 @@ export async function loadGraph() {
     import('openai'),
   ])
   return { runGraph, readGraph, StateSaver }
-}
-
-/** What takes long to come is not waited for when the run is stopped. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason)
-    if (signal.aborted) return stop()
-    signal.addEventListener('abort', stop, { once: true })
-    void work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
-  })
 }
 
 /** One after the other: what a tool does may depend on what the one before it did. */

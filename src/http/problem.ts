@@ -38,6 +38,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   run_not_found: 404,
   segment_cut: 409,
   storage_failed: 503,
+  too_slow: 503,
   internal: 500,
 }
 

@@ -33,6 +33,7 @@ export const errorCodes = [
   'run_not_found',
   'segment_cut',
   'storage_failed',
+  'too_slow',
   'internal',
 ] as const
 

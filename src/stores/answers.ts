@@ -1,4 +1,5 @@
 import { WaymarkError } from '../protocol/errors.ts'
+import { OVER_BUDGET } from './sql/operations.ts'
 import type { Refusal } from './sql/refusal.ts'
 
 /** What a script answered, or its refusal as an error. */
@@ -16,6 +17,11 @@ export async function stored<T>(work: Promise<T>, what: 'read' | 'write' = 'writ
   try {
     return await work
   } catch (cause) {
+    if ((cause as Error).message === OVER_BUDGET) {
+      throw new WaymarkError('too_slow', 'That took longer than 10 seconds. Search for something rarer.', {
+        cause,
+      })
+    }
     throw new WaymarkError('storage_failed', `The ${what} failed: ${(cause as Error).message}`, { cause })
   }
 }

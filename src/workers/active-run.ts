@@ -4,6 +4,7 @@ import type { PageQuery, RunHold } from '../core/ledger.ts'
 import type { Claim, Wishes } from '../core/queue.ts'
 import { closeCalls, closeItems, createRunRecord, type RunRecord } from '../core/run-record.ts'
 import { AppendRefused, createRunWriter, type RunWriter } from '../core/run-writer.ts'
+import { untilAborted, untilAbortedFor } from '../core/until-aborted.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { AnyFrame, FrameDraft } from '../protocol/frames.ts'
 import type { RunId } from '../protocol/ids.ts'
@@ -22,6 +23,8 @@ export interface ActiveRun {
 }
 
 const FRAMES_AT_ONCE = 500
+/** How long an agent may take to stop by itself. Frames that it writes later are refused: the run has ended. */
+const STOP_GRACE_MS = 3000
 /** How often a run that could not be stored is tried to be ended, and how long the waits are: then its lease may end. */
 const END_ATTEMPTS = 5
 const END_WAIT_MS = 200
@@ -52,7 +55,8 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       const wishes = await queue.wishes(runId)
       asked.take(wishes.answers)
       if (wishes.cancelledBy !== null) aborter.abort(new Cancelled(wishes.cancelledBy))
-      const outcome = await agent.run(turnOf(record, writer))
+      const running = agent.run(turnOf(record, writer))
+      const outcome = await untilAbortedFor(running, aborter.signal, STOP_GRACE_MS)
       // What was asked for while the last words were on their way still counts.
       aborter.signal.throwIfAborted()
       writer.write(...endFrames(record, outcome, messageId))
@@ -67,7 +71,9 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     if (record.hasMessage()) return writer.write(inProgress('carried on after an interruption'))
     const message = messageFrame(claim)
     try {
-      const saved = await deps.sessions?.beforeMessage({ tenant, conversationId, content })
+      const saving = deps.sessions?.beforeMessage({ tenant, conversationId, content })
+      // A snapshot of many files must not keep a person from stopping the run.
+      const saved = saving && (await untilAborted(saving, aborter.signal))
       if (!saved) return writer.write(message, inProgress())
       const { checkpointId: checkpoint_id, workSession: work_session } = saved
       writer.write({ ...message, checkpoint_id, work_session }, ...saved.frames, inProgress())

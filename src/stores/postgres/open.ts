@@ -8,7 +8,16 @@ import { asCalls, asOutcomes } from '../sql/group.ts'
 import { vectorTable } from '../sql/index.ts'
 import { lockConversations } from '../sql/lock.ts'
 import { migrate } from '../sql/migrate.ts'
-import { type ReadResult, reads, scriptOf, writes } from '../sql/operations.ts'
+import {
+  type Call,
+  hasBudget,
+  OVER_BUDGET,
+  READ_BUDGET_MS,
+  type ReadResult,
+  reads,
+  scriptOf,
+  writes,
+} from '../sql/operations.ts'
 import { createListener } from './listener.ts'
 import { runScript } from './run-script.ts'
 
@@ -90,10 +99,11 @@ export async function openPostgres(url: string): Promise<Engine> {
     async read(name, argument) {
       for (let attempt = 1; ; attempt++) {
         try {
-          return (await transact('begin isolation level repeatable read read only', (client) =>
+          return (await transact(beginRead({ name, argument }), (client) =>
             runScript(client, scriptOf(reads, postgres, { name, argument })),
           )) as ReadResult<typeof name>
         } catch (error) {
+          if ((error as { code?: string }).code === QUERY_CANCELED) throw new Error(OVER_BUDGET)
           // Reading changes nothing, so a lost connection is no reason to give up.
           if (attempt === MAX_ATTEMPTS || isAnswer(error)) throw error
         }
@@ -108,6 +118,13 @@ export async function openPostgres(url: string): Promise<Engine> {
       await pool.end()
     },
   }
+}
+
+const QUERY_CANCELED = '57014'
+
+function beginRead(call: Call): string {
+  const begin = 'begin isolation level repeatable read read only'
+  return hasBudget(call) ? `${begin}; set local statement_timeout = ${READ_BUDGET_MS}` : begin
 }
 
 async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise<Outcome[]> {

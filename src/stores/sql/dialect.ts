@@ -33,6 +33,8 @@ export interface Dialect {
   lockRows: RawBuilder<unknown>
   /** The database's own clock, in milliseconds: processes compare leases by it, whatever their machines say. */
   nowMs: RawBuilder<number>
+  /** True, or an error once a read has taken longer than its budget. For queries that grow with the whole store. */
+  withinBudget: RawBuilder<boolean>
   /** Heads that this connection knows to be as they were: for an engine whose only writer it is. */
   knownHeads?: Map<string, Head>
 }
@@ -57,6 +59,8 @@ export const sqlite: Dialect = {
   },
   lockRows: sql``,
   nowMs: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
+  // A function of ours: SQLite has no limit of its own.
+  withinBudget: sql<boolean>`within_budget() = 1`,
 }
 
 export const postgres: Dialect = {
@@ -79,6 +83,8 @@ export const postgres: Dialect = {
   },
   lockRows: sql`for update`,
   nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
+  // The statement's timeout sees to it.
+  withinBudget: sql<boolean>`true`,
 }
 
 /** Stands for a value that is not known when the query is compiled. */

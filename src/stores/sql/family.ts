@@ -3,7 +3,7 @@ import type { FamilyMember } from '../../core/ledger.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { findHead } from './line.ts'
-import { titledLines } from './read-conversations.ts'
+import { inheritedTitles, titleOfHead } from './read-conversations.ts'
 import { noConversation, type Refusable } from './refusal.ts'
 import { all, type Script } from './script.ts'
 
@@ -42,11 +42,11 @@ export function* family(
           union
           select c.parent_conversation_id from needed join conversations c on c.id = needed.id
             where c.parent_conversation_id is not null
-        ), ${titledLines(sql`conversations where deleted_at is null and id in (select id from needed)`)}
-        select c.id, titled.title, c.parent_conversation_id, c.parent_event_number, c.workspace_id, c.deleted_at,
+        ), ${inheritedTitles(sql`select id from needed`)}
+        select c.id, ${titleOfHead} as title, c.parent_conversation_id, c.parent_event_number, c.workspace_id, c.deleted_at,
           c.created_at, c.updated_at, (select max(seq) from events e where e.segment = c.head_segment) as seq
         from needed join conversations c on c.id = needed.id
-        left join titled on titled.conversation_id = c.id and titled.nth = 1
+        left join inherited on inherited.segment = c.head_segment and c.deleted_at is null
         order by c.created_at, c.id`.compile(dialect.db),
   })
   return rows.map(asMember)

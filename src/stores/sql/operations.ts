@@ -175,6 +175,36 @@ export const writes = {
   project,
 } satisfies Record<string, AnyOperation>
 
+/** Reads that may grow with the whole store: they get a lane of their own, so that no page waits for them, and a budget. */
+const slowReads: ReadonlySet<string> = new Set<ReadName>([
+  'family',
+  'unreachable',
+  'unreferencedBlobs',
+  'searchWords',
+  'searchVectors',
+  'eventsAfter',
+  'books',
+  'projections',
+  'reachableCheckpoints',
+])
+
+export function isSlow({ name, argument }: Call): boolean {
+  return (
+    slowReads.has(name) || (name === 'listConversations' && (argument as { search: unknown }).search !== null)
+  )
+}
+
+/** How long a person's search may take. Work of the server's own, such as collecting, takes as long as it takes. */
+export const READ_BUDGET_MS = 10_000
+const budgeted: ReadonlySet<string> = new Set<ReadName>(['listConversations', 'family'])
+
+export function hasBudget({ name }: Call): boolean {
+  return budgeted.has(name)
+}
+
+/** Says so in the message of an error that crosses threads. */
+export const OVER_BUDGET = 'the read took longer than its budget'
+
 /** Writes behind which every conversation's head is where appends have left it. */
 export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'append',

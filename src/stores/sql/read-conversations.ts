@@ -22,35 +22,66 @@ export function* listConversations(
   const later = after
     ? sql`(c.updated_at < ${after.updatedAt} or (c.updated_at = ${after.updatedAt} and c.id < ${after.id}))`
     : sql`1 = 1`
-  const found = search === null ? sql`1 = 1` : sql`c.id in (${matching(tenant, search)})`
+  const found = search === null ? sql`1 = 1` : sql`c.id in (${matching(dialect, search)})`
   const rows = yield* describe(dialect, sql`${later} and ${found}`, tenant, limit + 1)
   return { items: rows.slice(0, limit), more: rows.length > limit }
 }
 
-/** Conversations with the text in their title or in a message, of what their line shows now. */
-function matching(tenant: string, search: string) {
+/**
+ * Conversations with the text in their title or in a message, of what their line shows now. Segments with a match pass it
+ * on to the segments that continue them: each is visited once, however many lines go through it and however deep they are.
+ */
+function matching({ withinBudget }: Dialect, search: string) {
   const pattern = `%${searchable(search).replace(/[\\%_]/g, '\\$&')}%`
   return sql`
-    with recursive ${titledLines(sql`conversations where tenant_id = ${tenant} and deleted_at is null`)}
-    select conversation_id from titled where nth = 1 and search_text like ${pattern} escape '\\'
+    with recursive said(segment, seq) as (
+      select m.segment, min(m.seq) from messages m
+        where m.search_text like ${pattern} escape '\\' and ${withinBudget} group by m.segment
+      union
+      select s.no, cast(0 as bigint) from said join segments s on s.parent = said.segment
+        where s.cut >= said.seq and ${withinBudget}
+    ), named(segment, seq) as (
+      select x.segment, x.seq from titles x where x.search_text like ${pattern} escape '\\' and ${withinBudget}
+      union
+      select s.no, cast(0 as bigint) from named join segments s on s.parent = named.segment
+        where s.cut >= named.seq and ${withinBudget} and not exists (
+          select 1 from titles x where x.segment = named.segment and x.seq > named.seq and x.seq <= s.cut)
+    )
+    select id from conversations where head_segment in (select segment from said)
     union
-    select line.conversation_id from line join messages m on m.segment = line.segment and m.seq <= line.upto
-      where m.search_text like ${pattern} escape '\\'`
+    select c.id from conversations c join named on named.segment = c.head_segment
+      where not exists (select 1 from titles x where x.segment = named.segment and x.seq > named.seq)`
 }
 
-/** The lines of the conversations that `heads` selects (id, head segment), each with its last title: `line` and `titled`. */
-export function titledLines(heads: RawBuilder<unknown>) {
-  return sql`line(conversation_id, segment, upto) as (
-      select id, head_segment, cast(${Number.MAX_SAFE_INTEGER} as bigint) from ${heads}
+/** The last title of a segment, up to an event. */
+function lastTitle(segment: string, upto: RawBuilder<unknown>) {
+  return sql`(select x.title from titles x where x.segment = ${sql.ref(segment)} and x.seq <= ${upto}
+    order by x.seq desc limit 1)`
+}
+
+const END = sql`cast(${sql.lit(Number.MAX_SAFE_INTEGER)} as bigint)`
+
+/** Walks each line of `page` up to the first segment with a title: `titled`. */
+const titledPage = sql`titled(conversation_id, segment, title) as (
+    select id, head_segment, ${lastTitle('head_segment', END)} from page
+    union all
+    select titled.conversation_id, s.parent, ${lastTitle('s.parent', sql`s.cut`)}
+      from titled join segments s on s.no = titled.segment
+      where s.parent is not null and titled.title is null
+  )`
+
+/** The title that each segment below these roots begins with, in one walk down: `inherited`. */
+export function inheritedTitles(conversationIds: RawBuilder<unknown>) {
+  return sql`inherited(segment, title) as (
+      select no, (select x.title from titles x where 1 = 0) from segments where parent is null and conversation_id in (${conversationIds})
       union all
-      select line.conversation_id, s.parent, s.cut from line join segments s on s.no = line.segment
-        where s.parent is not null
-    ), titled as (
-      select line.conversation_id, x.title, x.search_text,
-        row_number() over (partition by line.conversation_id order by x.seq desc) as nth
-      from line join titles x on x.segment = line.segment and x.seq <= line.upto
+      select s.no, coalesce(${lastTitle('s.parent', sql`s.cut`)}, inherited.title)
+        from inherited join segments s on s.parent = inherited.segment
     )`
 }
+
+/** The title of a conversation's head: its own, or the one that its segment began with. */
+export const titleOfHead = sql`coalesce(${lastTitle('c.head_segment', END)}, inherited.title)`
 
 interface DescribedRow {
   id: string
@@ -69,7 +100,6 @@ interface DescribedRow {
   queued: number
 }
 
-/** The title is the last one on the line, so the rows of a page are followed to their roots. */
 function* describe(
   { db }: Dialect,
   where: ReturnType<typeof sql>,
@@ -83,7 +113,7 @@ function* describe(
       from conversations c
       where c.tenant_id = ${tenant} and c.deleted_at is null and ${where}
       order by c.updated_at desc, c.id desc limit ${limit}
-    ), ${titledLines(sql`page`)}
+    ), ${titledPage}
     select page.*, titled.title,
       coalesce(
         (select x.next_session from session_closings x where x.conversation_id = page.id
@@ -97,7 +127,7 @@ function* describe(
         where x.conversation_id = page.id and x.state = 'active' and a.approved is null) as is_asking,
       (select count(*) from queue x where x.conversation_id = page.id and x.state = 'waiting') as queued
       from page
-      left join titled on titled.conversation_id = page.id and titled.nth = 1
+      left join titled on titled.conversation_id = page.id and titled.title is not null
       order by page.updated_at desc, page.id desc`
   const rows = yield* all({ compile: () => query.compile(db) })
   return rows.map(asConversation)

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { Engine, Outcome } from '../engine.ts'
-import type { ReadResult } from '../sql/operations.ts'
+import { isSlow, type ReadResult } from '../sql/operations.ts'
 import type { ThreadData, ThreadReply, Work } from './thread.ts'
 import { packAppends, unpackOutcomes } from './transport.ts'
 
@@ -23,9 +23,20 @@ export async function openSqlite(path: string): Promise<Engine> {
       cause: error,
     })
   }
+  let slow: Thread | null = null
+  /** A second reader for what may take long; most servers never need it. */
+  function slowReader(): Thread {
+    if (slow) return slow
+    slow = startThread({ path, role: 'reader' })
+    // Whoever sends to it hears of a failure.
+    slow.ready.catch(() => {})
+    slow.open()
+    return slow
+  }
   return {
     async read(name, argument) {
-      const [outcome] = await reader.send({ read: { name, argument } })
+      const call = { name, argument }
+      const [outcome] = await (isSlow(call) ? slowReader() : reader).send({ read: call })
       if (!outcome || 'error' in outcome) throw outcome?.error ?? new Error('the read has no outcome')
       return outcome.result as ReadResult<typeof name>
     },
@@ -38,6 +49,7 @@ export async function openSqlite(path: string): Promise<Engine> {
     // One process serves a SQLite file: everybody else talks to it.
     onForeignChange() {},
     async close() {
+      await slow?.close()
       await reader.close()
       await writer.close()
     },

@@ -7,7 +7,16 @@ import { sqlite } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
 import { cosine } from '../sql/index.ts'
 import { migrate } from '../sql/migrate.ts'
-import { type Call, leavesHeads, reads, scriptOf, writes } from '../sql/operations.ts'
+import {
+  type Call,
+  hasBudget,
+  leavesHeads,
+  OVER_BUDGET,
+  READ_BUDGET_MS,
+  reads,
+  scriptOf,
+  writes,
+} from '../sql/operations.ts'
 import { createKnownHeads } from './known-heads.ts'
 import { createRunScript } from './run-script.ts'
 import { type Packed, packOutcomes, unpackAppends } from './transport.ts'
@@ -46,6 +55,12 @@ database.pragma('synchronous = FULL')
 database.pragma('secure_delete = ON')
 
 if (role === 'reader') await addVectorFunctions(database)
+
+let deadline = Number.POSITIVE_INFINITY
+database.function('within_budget', () => {
+  if (performance.now() > deadline) throw new Error(OVER_BUDGET)
+  return 1
+})
 
 const runScript = createRunScript(database)
 const heads = createKnownHeads(database)
@@ -87,6 +102,7 @@ function transact<T>(kind: keyof typeof begin, body: () => T): T {
 }
 
 function read(call: Call): Outcome {
+  deadline = hasBudget(call) ? performance.now() + READ_BUDGET_MS : Number.POSITIVE_INFINITY
   return attempt(() => transact('read', () => runScript(scriptOf(reads, sqlite, call))))
 }
 
