@@ -3,7 +3,7 @@ import { ConnectionError, createClient, RequestError } from '../src/client/index
 import { text } from './text.ts'
 
 /** The server that served this page. */
-export const server = createClient({ url: '' })
+export const server = createClient({ url: '', token: () => localStorage.getItem('waymark_session') ?? '' })
 
 export const queries = new QueryClient({
   queryCache: new QueryCache({ onError: leaveIfSignedOut }),

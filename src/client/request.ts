@@ -3,8 +3,8 @@ import type { Problem } from '../protocol/api/service.ts'
 export interface ClientOptions {
   /** Where the server is, such as http://127.0.0.1:4747. In the page it serves: ''. */
   url: string
-  /** The token; a page that is signed in needs none. */
-  token?: string
+  /** The token, or how to get the current one. */
+  token?: string | (() => string)
   fetch?: typeof fetch
 }
 
@@ -63,7 +63,7 @@ export async function request(
   const response = await (options.fetch ?? fetch)(`${options.url}/api/v1${path}${queryText(init.query)}`, {
     method: init.method ?? 'GET',
     headers: {
-      ...(options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` }),
+      ...authorization(options.token),
       ...(init.body === undefined ? {} : { 'Content-Type': 'application/json' }),
       ...init.headers,
     },
@@ -74,6 +74,11 @@ export async function request(
   })
   if (!response.ok) throw new RequestError(response.status, await problemOf(response))
   return response
+}
+
+function authorization(token: ClientOptions['token']): Record<string, string> {
+  const secret = typeof token === 'function' ? token() : token
+  return secret ? { Authorization: `Bearer ${secret}` } : {}
 }
 
 async function problemOf(response: Response): Promise<Problem | null> {

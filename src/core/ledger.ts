@@ -47,6 +47,8 @@ export interface Ledger {
   follow(query: PageQuery, signal: AbortSignal): AsyncIterable<Page>
   line(tenant: string, id: ConversationId): Promise<LinePart[]>
   conversation(tenant: string, id: ConversationId): Promise<Conversation>
+  /** Whether the tenant has, or had, this conversation. */
+  owns(tenant: string, id: ConversationId): Promise<boolean>
   conversations(query: ConversationsQuery): Promise<ConversationsPage>
   messages(query: PageQuery): Promise<MessagesPage>
   branches(tenant: string, id: ConversationId): Promise<Branch[]>

@@ -36,6 +36,17 @@ export function redact(value: unknown, path: string, notices: Notice[]): unknown
   return copy
 }
 
+/** The same for a text: what it hides if it is JSON. */
+export function redactText(text: string): string {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return text
+  }
+  return typeof value === 'object' ? JSON.stringify(redact(value, '', [])) : text
+}
+
 function redactedNotice(path: string): Notice {
   return { type: 'redacted', path, message: 'A value was left out because of the name of its key.' }
 }

@@ -4,8 +4,7 @@ import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { WaymarkError } from '../protocol/errors.ts'
 import { addAliases } from './aliases.ts'
-import { authenticate } from './auth.ts'
-import { readJsonBody } from './body.ts'
+import { authenticate, ownConversation } from './auth.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
 import { guardHostAndOrigin } from './guard.ts'
 import { addPages } from './pages.ts'
@@ -70,7 +69,7 @@ export function createApp(deps: AppDependencies): App {
   const api = createApi(deps)
   const document = api.getOpenAPI31Document(description)
   app.route('/api/v1', api)
-  addAliases(app)
+  addAliases(app, deps)
   // Once more at the top, where operators' tools look for them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
@@ -96,8 +95,8 @@ function createApi(deps: AppDependencies): App {
     await next()
   })
   addServiceRoutes(api, deps)
-  for (const path of ['/about', '/conversations/*', '/gc', '/audit'])
-    api.use(path, authenticate(deps), readJsonBody)
+  for (const path of ['/about', '/conversations/*', '/gc', '/audit']) api.use(path, authenticate(deps))
+  for (const path of ['/conversations/:id', '/conversations/:id/*']) api.use(path, ownConversation(deps))
   addAboutRoute(api, deps)
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)

@@ -1,19 +1,19 @@
-import type { Context, MiddlewareHandler } from 'hono'
-import { getCookie, setCookie } from 'hono/cookie'
+import type { MiddlewareHandler } from 'hono'
 import { type Clock, timestamp } from '../core/clock.ts'
 import { hashToken, newSecret } from '../core/secret.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Scope } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { newId } from '../protocol/ids.ts'
-import type { AppEnv } from './env.ts'
+import { isId, newId } from '../protocol/ids.ts'
+import { readJsonBody } from './body.ts'
+import type { AppDependencies, AppEnv } from './env.ts'
 
 const SESSION_SECONDS = 30 * 24 * 60 * 60
 
-/** Finds out who is calling, by bearer token or by the browser's cookie. */
+/** Finds out who is calling. Comes before anything that reads a body. */
 export function authenticate(deps: { tokens: TokenStore; clock: Clock }): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    const secret = bearer(c.req.header('authorization')) ?? getCookie(c, cookieName(c))
+    const secret = bearer(c.req.header('authorization'))
     const caller = secret ? await findCaller(deps, secret) : null
     if (!caller) {
       throw new WaymarkError('unauthorized', 'A valid token is needed: Authorization: Bearer <token>.')
@@ -32,6 +32,11 @@ export async function findCaller(
   return token && !isExpired(token, deps.clock) ? token : null
 }
 
+/** What a route needs before its body is read and its handler runs: the token's scope. */
+export function access(scope: Scope): [MiddlewareHandler<AppEnv>, MiddlewareHandler<AppEnv>] {
+  return [requireScope(scope), readJsonBody]
+}
+
 export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     const caller = c.get('caller')
@@ -42,18 +47,25 @@ export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
   }
 }
 
-/** Whether the browser has a session that has not ended. */
-export async function isSignedIn(c: Context, deps: { tokens: TokenStore; clock: Clock }): Promise<boolean> {
-  const secret = getCookie(c, cookieName(c))
-  return secret !== undefined && (await findCaller(deps, secret)) !== null
+const READS = new Set(['GET', 'HEAD'])
+
+/** Another tenant's conversation is refused before the body is read. Handlers that only read find out by themselves. */
+export function ownConversation({ ledger }: Pick<AppDependencies, 'ledger'>): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const id = c.req.param('id')
+    if (id !== undefined && !READS.has(c.req.method)) {
+      const isOwn = isId('conv', id) && (await ledger.owns(c.get('caller').tenant, id))
+      if (!isOwn) throw new WaymarkError('conversation_not_found', 'There is no such conversation.')
+    }
+    await next()
+  }
 }
 
-/** A browser's session: a token of its own, which only the cookie holds, and which ends with the one it was opened by. */
+/** A browser's session: a token of its own, which ends with the one that opened it. Returns its secret. */
 export async function openBrowserSession(
-  c: Context,
   deps: { tokens: TokenStore; clock: Clock },
   parent: Token,
-): Promise<void> {
+): Promise<string> {
   const secret = newSecret()
   const now = deps.clock.now()
   const longest = timestamp(now + SESSION_SECONDS * 1000)
@@ -66,14 +78,7 @@ export async function openBrowserSession(
     expiresAt: parent.expiresAt !== null && parent.expiresAt < longest ? parent.expiresAt : longest,
     parentId: parent.id,
   })
-  const maxAge = SESSION_SECONDS
-  setCookie(c, cookieName(c), secret, { httpOnly: true, sameSite: 'Strict', path: '/', maxAge })
-}
-
-/** Browsers keep cookies by host and not by port: two servers on one machine must not sign each other's people out. */
-function cookieName(c: Context): string {
-  const [port] = /(?<=:)\d+$/.exec(c.req.header('host') ?? '') ?? []
-  return port === undefined ? 'waymark_session' : `waymark_session_${port}`
+  return secret
 }
 
 function bearer(header: string | undefined): string | null {

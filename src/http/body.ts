@@ -1,10 +1,11 @@
 import type { MiddlewareHandler } from 'hono'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
+import { parseBoundedJson } from './bounded-json.ts'
 
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
-/** Reads the body once, within its limit, and makes sure that it is JSON in UTF-8. No body is an empty object. */
+/** Reads the body once, within its limits, as JSON in UTF-8. No body is an empty object. Comes after the caller's scope. */
 export const readJsonBody: MiddlewareHandler = async (c, next) => {
   if (METHODS_WITH_BODY.has(c.req.method)) {
     const bytes = await readAtMost(c.req.raw, MAX_BODY_BYTES)
@@ -12,8 +13,8 @@ export const readJsonBody: MiddlewareHandler = async (c, next) => {
       throw new WaymarkError('unsupported_media_type', 'The body must be application/json.')
     }
     const text = bytes.length === 0 ? '{}' : decode(bytes)
-    const value = parse(text)
-    // What comes behind us asks for the type, the text and the value; each has been found out once.
+    const value = parseBoundedJson(text)
+    // Validators and handlers ask for the type, the text and the value; each is worked out once.
     c.req.raw.headers.set('content-type', 'application/json')
     c.req.text = () => Promise.resolve(text)
     c.req.json = () => Promise.resolve(value as never)
@@ -45,13 +46,5 @@ export function decode(bytes: Uint8Array): string {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (cause) {
     throw new WaymarkError('invalid_utf8', 'The body is not valid UTF-8.', { cause })
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new WaymarkError('invalid_json', `The body is not JSON: ${(cause as Error).message}`, { cause })
   }
 }

@@ -69,7 +69,7 @@ describe('the page as it is served', () => {
     expect(await server.client.about()).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
       model: { is_demo: true },
-      scopes: ['conversations:read', 'conversations:write', 'workspace:write', 'admin'],
+      scopes: ['conversations:read', 'conversations:write', 'workspace:write', 'records:read', 'admin'],
     })
   })
 

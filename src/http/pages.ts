@@ -1,8 +1,10 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
-import { findCaller, isSignedIn, openBrowserSession } from './auth.ts'
+import type { Token } from '../core/tokens.ts'
+import { findCaller, openBrowserSession } from './auth.ts'
 import { readAtMost } from './body.ts'
 import type { AppDependencies, AppEnv } from './env.ts'
+import { signInScript } from './sign-in-script.ts'
 import { addWebFiles } from './web-files.ts'
 
 const MAX_FORM_BYTES = 4096
@@ -15,21 +17,29 @@ export function addPages(
   const { web } = deps
   const page = pageWith(web?.styleSheet ?? null)
 
-  function goOn(c: Context, next = '/') {
-    // Not a redirect: after one, browsers hold a SameSite=Strict cookie back if another site had the link.
-    c.header('Refresh', `0; url=${next}`)
-    return c.html(page('Signed in', html`<p><a href="${next}">Go on</a></p>`))
+  /** Hands the session to the browser: its script keeps the secret and goes on. */
+  async function signIn(c: Context, parent: Token, next = '/') {
+    const secret = await openBrowserSession(deps, parent)
+    const body = html`<meta name="waymark-session" content="${secret}" />
+      <meta name="waymark-next" content="${next}" />
+      <p><a href="${next}">Continue</a></p>`
+    return c.html(page('Signed in', body))
   }
 
-  function askForToken(c: Context, title: string, options: { status?: 200 | 401; next?: string } = {}) {
-    const { status = 200, next = '/' } = options
+  function askForToken(
+    c: Context,
+    title: string,
+    options: { status?: 200 | 401; next?: string; isUsedUp?: boolean } = {},
+  ) {
+    const { status = 200, next = '/', isUsedUp = false } = options
     const form = html`<p>Each link signs in one browser, once; <code>waymark serve</code> prints a new one when it starts, and says
         where the server's token is.</p>
       <form method="post" action="/login">
         <input type="hidden" name="next" value="${next}" />
         <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
         <button>Sign in</button>
-      </form>`
+      </form>
+      ${isUsedUp ? html`<meta name="waymark-try" content="1" />` : ''}`
     return c.html(page(title, form), status)
   }
 
@@ -45,6 +55,16 @@ export function addPages(
       ),
     )
   }
+  app.use('/login', async (c, next) => {
+    c.header('Cache-Control', 'no-store')
+    await next()
+  })
+  app.get('/sign-in.js', (c) =>
+    c.body(signInScript, 200, {
+      'Content-Type': 'text/javascript; charset=utf-8',
+      'Cache-Control': 'no-cache',
+    }),
+  )
   app.get('/login', async (c) => {
     const code = c.req.query('code')
     // Link previews and scanners ask with HEAD; that must not use the link up.
@@ -52,10 +72,9 @@ export function addPages(
     if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in', { next })
     // Deleting is the test: of two requests with one code, one gets the session.
     const parent = deps.loginCodes.delete(code) ? await findCaller(deps, deps.localToken) : null
-    if (!parent && (await isSignedIn(c, deps))) return goOn(c)
-    if (!parent) return askForToken(c, 'This link is used up', { status: 401 })
-    await openBrowserSession(c, deps, parent)
-    return goOn(c)
+    // A browser that is signed in already goes on by itself.
+    if (!parent) return askForToken(c, 'This link is used up', { status: 401, isUsedUp: true })
+    return await signIn(c, parent)
   })
   app.post('/login', async (c) => {
     const form = new URLSearchParams(Buffer.from(await readAtMost(c.req.raw, MAX_FORM_BYTES)).toString())
@@ -64,8 +83,7 @@ export function addPages(
     // A session opens no other: it would never end.
     if (!caller || caller.parentId !== null)
       return askForToken(c, 'That token is not known', { status: 401, next })
-    await openBrowserSession(c, deps, caller)
-    return goOn(c, next)
+    return await signIn(c, caller, next)
   })
   return (c) => c.html(page('Nothing is here', html`<p><a href="/">To the conversations</a></p>`), 404)
 }
@@ -85,6 +103,7 @@ function pageWith(styleSheet: string | null) {
         <title>${title} · Waymark</title>
         <link rel="icon" href="/icon.svg" type="image/svg+xml" />
         ${style}
+        <script src="/sign-in.js" type="module"></script>
       </head>
       <body>
         <main class="sign-in">

@@ -1,3 +1,4 @@
+import { cutText } from '../core/limits.ts'
 import { MAX_WAITING, type QueueState } from '../core/queue.ts'
 import type { QueueView } from '../protocol/api/runs.ts'
 
@@ -11,10 +12,25 @@ export function queueView({ active, waiting }: QueueState): QueueView {
       run_id: runId,
       message_id: messageId,
       content,
+      content_length: content.length,
       active_files: extras.activeFiles?.map(({ path }) => path) ?? [],
       attachments: extras.attachments ?? [],
       position: index + (active ? 1 : 0),
     })),
     max_depth: MAX_WAITING,
   }
+}
+
+const NOTICE_CHARACTERS = 300
+const NOTICE_FILES = 20
+
+/** The queue as events tell of it: every reader gets one for each change, so it must stay small. */
+export function queueNotice(state: QueueState): QueueView {
+  const view = queueView(state)
+  const items = view.items.map((item) => ({
+    ...item,
+    content: cutText(item.content, NOTICE_CHARACTERS),
+    active_files: item.active_files.slice(0, NOTICE_FILES).map((path) => cutText(path, NOTICE_CHARACTERS)),
+  }))
+  return { ...view, items }
 }

@@ -10,6 +10,9 @@ export { readWebFiles } from './web-files.ts'
 
 /** How long a stopping server waits for answers that are under way. */
 const GRACE_MS = 2000
+const HEADERS_MS = 15_000
+const REQUEST_MS = 60_000
+const MAX_CONNECTIONS = 2000
 
 export interface HttpServer {
   port: number
@@ -30,6 +33,10 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
   const stopping = new AbortController()
   const app = createApp({ ...deps, metrics, stopping: stopping.signal })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
+  // A request that comes in slowly, or only half, is not waited for.
+  server.headersTimeout = HEADERS_MS
+  server.requestTimeout = REQUEST_MS
+  server.maxConnections = MAX_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)

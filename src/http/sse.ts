@@ -4,6 +4,8 @@ import type { Page } from '../core/ledger.ts'
 import { type Cursor, formatCursor } from '../protocol/cursor.ts'
 
 const HEARTBEAT_MS = 10_000
+/** How long a reader may take nothing of what was written. */
+const SLOW_MS = 30_000
 
 /** An open event stream, written straight to the socket: this is where every frame of every reader goes through. */
 export interface EventStream {
@@ -16,7 +18,9 @@ export interface EventStream {
 
 export function openEventStream(response: ServerResponse, stopping: AbortSignal): EventStream {
   const gone = new AbortController()
-  const heartbeat = setInterval(() => response.write(': heartbeat\n\n'), HEARTBEAT_MS)
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': heartbeat\n\n')
+  }, HEARTBEAT_MS)
   const leave = () => {
     clearInterval(heartbeat)
     gone.abort()
@@ -36,7 +40,21 @@ export function openEventStream(response: ServerResponse, stopping: AbortSignal)
     signal,
     async write(chunk) {
       if (response.destroyed || response.write(chunk)) return
-      await once(response, 'drain', { signal }).catch(() => {})
+      // What a reader has not taken stays in memory: one that takes nothing for a while is disconnected, and resumes.
+      for (let left = response.writableLength; !signal.aborted && !response.destroyed; ) {
+        const isDrained = once(response, 'drain', {
+          signal: AbortSignal.any([signal, AbortSignal.timeout(SLOW_MS)]),
+        })
+        if (
+          await isDrained.then(
+            () => true,
+            () => false,
+          )
+        )
+          return
+        if (response.writableLength >= left) return void response.destroy()
+        left = response.writableLength
+      }
     },
     end() {
       clearInterval(heartbeat)

@@ -327,6 +327,7 @@ describe('work sessions', () => {
     const { checkpoint_id } = (await server.client.checkpoints(id)).items[0] ?? { checkpoint_id: '' }
     expect((await server.client.checkpoint(id, checkpoint_id)).left_out).toEqual([
       { path: '.secret', reason: 'hidden' },
+      { path: '.waymark/', reason: 'hidden' },
     ])
     expect(git('cat-file', 'blob', `${checkpoint_id}:.made-by-agent`)).toBe('kept')
   })

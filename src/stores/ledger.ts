@@ -199,6 +199,7 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     takeRun: (tenant, runId, from) => write('takeRun', { tenant, runId, from: from ?? null }),
     line: (tenant, id) => read('line', { tenant, id }),
     conversation: (tenant, id) => read('readConversation', { tenant, id }),
+    owns: (tenant, id) => read('ownsConversation', { tenant, id }),
     async conversations(query) {
       const { items, more } = await read('listConversations', query)
       const last = items.at(-1)

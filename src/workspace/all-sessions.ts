@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Ledger } from '../core/ledger.ts'
 import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
@@ -17,7 +18,9 @@ import { createWorkSessions, type HeldWorkSessions, type WorkSessionsDependencie
 import type { Workspace } from './workspace.ts'
 import type { WorkspaceThread } from './workspace-thread.ts'
 
-export interface AllSessionsDependencies extends Omit<WorkSessionsDependencies, 'workspace' | 'hold'> {
+export interface AllSessionsDependencies
+  extends Omit<WorkSessionsDependencies, 'workspace' | 'hold' | 'ledger'> {
+  ledger: Pick<Ledger, 'append' | 'owns'>
   /** The project's folder. */
   root: string
   thread: WorkspaceThread
@@ -74,6 +77,9 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     const known = places.get(key)
     if (known !== undefined) return known
     const place = await store.workspaceOf(tenant, id)
+    const copy = place === null ? undefined : copyOf(place)
+    if (copy && !(await deps.ledger.owns(tenant, copy as ConversationId)))
+      throw workspaceNotHere(place, project)
     if (places.size >= REMEMBERED) places.clear()
     places.set(key, place)
     return place

@@ -42,7 +42,7 @@ export async function launchBrowser(): Promise<TestBrowser> {
         locale: 'en-GB',
         timezoneId: 'UTC',
       })
-      await context.addCookies([await signIn(server)])
+      await context.addInitScript(keepSession, { origin: server.url, secret: await signIn(server) })
       const page = await context.newPage()
       const problems: string[] = []
       page.on('pageerror', (error) => problems.push(String(error.stack ?? error)))
@@ -57,12 +57,15 @@ export async function launchBrowser(): Promise<TestBrowser> {
   }
 }
 
-/** The cookie that the server gives whoever shows the token. */
+/** The session that the server opens for the token. */
 async function signIn({ url, token }: { url: string; token: string }) {
   const answer = await fetch(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
   if (answer.status !== 200) throw new Error(`not signed in: ${answer.status}`)
-  const [name = '', value = ''] = (answer.headers.getSetCookie()[0] ?? '').split(';')[0]?.split('=') ?? []
-  return { name, value, url, httpOnly: true, sameSite: 'Strict' as const }
+  return /name="waymark-session" content="([^"]+)"/.exec(await answer.text())?.[1] ?? ''
+}
+
+function keepSession({ origin, secret }: { origin: string; secret: string }): void {
+  if (location.origin === origin) localStorage.setItem('waymark_session', secret)
 }
 
 /** Writes a message and sends it. */
@@ -103,7 +106,9 @@ export async function transcriptText(page: Page): Promise<string> {
 export async function untilIdle(page: Page): Promise<void> {
   const isIdle = async () => {
     const [, id = ''] = /^\/c\/([^/]+)/.exec(location.pathname) ?? []
-    const read = async (path: string) => await (await fetch(`/api/v1/conversations/${id}${path}`)).json()
+    const headers = { Authorization: `Bearer ${localStorage.getItem('waymark_session')}` }
+    const read = async (path: string) =>
+      await (await fetch(`/api/v1/conversations/${id}${path}`, { headers })).json()
     const [queue, { head_event_number }] = [await read('/queue'), await read('')]
     const shown = Number(document.querySelector<HTMLElement>('.transcript')?.dataset.head ?? 0)
     return queue.active === null && queue.items.length === 0 && shown >= head_event_number

@@ -13,7 +13,7 @@ import type { MemorySettings } from '../../protocol/api/conversations.ts'
 import { pagedQuery } from '../../protocol/api/fields.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 
@@ -21,7 +21,7 @@ const list = createRoute({
   method: 'get',
   path: '/conversations/{id}/responses',
   summary: 'What the model was asked along the line, the last first',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: pagedQuery },
   responses: { 200: json(responseListSchema, 'A page of responses'), ...problems },
 })
@@ -30,7 +30,8 @@ const read = createRoute({
   method: 'get',
   path: '/conversations/{id}/responses/{response_id}',
   summary: 'One round trip to the model: what was sent, to the byte, and what came back',
-  middleware: [requireScope('conversations:read')] as const,
+  // Frames redact secrets; records hold what was really sent.
+  middleware: access('records:read'),
   request: {
     params: conversationParam.extend({
       response_id: z.string().meta({ param: { name: 'response_id', in: 'path' } }),
@@ -43,7 +44,7 @@ const context = createRoute({
   method: 'get',
   path: '/conversations/{id}/context',
   summary: 'What the model saw at an event, by origin and tokens; without one, at the last',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: contextQuery },
   responses: { 200: json(contextSchema, 'The last request up to there'), ...problems },
 })
@@ -52,7 +53,7 @@ const memory = createRoute({
   method: 'get',
   path: '/conversations/{id}/memory',
   summary: "How the model's memory is kept within its limit, and where that was done",
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(memorySchema, 'The memory'), ...problems },
 })
@@ -61,7 +62,7 @@ const want = createRoute({
   method: 'post',
   path: '/conversations/{id}/memory',
   summary: "Shorten the model's memory with the next message, whether or not it is too long",
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     body: { required: true, content: { 'application/json': { schema: wantMemorySchema } } },
@@ -73,7 +74,7 @@ const undo = createRoute({
   method: 'post',
   path: '/conversations/{id}/memory/undo',
   summary: 'Let the model see everything again, from the next message on; the strategy becomes none',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: conversationParam },
   responses: {
     200: json(memorySchema, 'The memory'),
@@ -170,13 +171,14 @@ export function addContextRoutes(
   app.openapi(context, async (c) => {
     const id = conversationId(c.req.valid('param').id)
     const { at } = c.req.valid('query')
-    const { tenant } = c.get('caller')
+    const { tenant, scopes } = c.get('caller')
     const upTo = at === undefined ? {} : { upTo: at }
     const { items } = await responses.list({ tenant, conversationId: id, limit: 1, cursor: null, ...upTo })
     const [last] = items
     if (!last)
       throw new WaymarkError('response_not_found', 'The model has not been asked anything up to there.')
-    const { request } = await responses.get(tenant, id, last.id)
+    const mayRead = scopes.includes('records:read')
+    const request = mayRead ? (await responses.get(tenant, id, last.id)).request : null
     const { parts } = last.details
     const tokens = (sent: boolean) =>
       parts.reduce((sum, part) => sum + (part.sent === sent ? part.tokens : 0), 0)

@@ -9,8 +9,8 @@ import {
 } from '../../protocol/api/conversations.ts'
 import { deletedConversationSchema } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { isId, newId } from '../../protocol/ids.ts'
-import { requireScope } from '../auth.ts'
+import { copyOf, isId, newId } from '../../protocol/ids.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
@@ -19,7 +19,7 @@ const create = createRoute({
   method: 'post',
   path: '/conversations',
   summary: 'Start a conversation',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     headers: z.object({ 'idempotency-key': z.string().optional() }),
     body: { required: false, content: { 'application/json': { schema: createConversationSchema } } },
@@ -31,7 +31,7 @@ const list = createRoute({
   method: 'get',
   path: '/conversations',
   summary: 'List and search conversations, the last changed first',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { query: listConversationsQuery },
   responses: { 200: json(conversationListSchema, 'A page of conversations'), ...problems },
 })
@@ -40,7 +40,7 @@ const read = createRoute({
   method: 'get',
   path: '/conversations/{id}',
   summary: 'Read a conversation',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(conversationSchema, 'The conversation'), ...problems },
 })
@@ -49,7 +49,7 @@ const patch = createRoute({
   method: 'patch',
   path: '/conversations/{id}',
   summary: 'Rename a conversation or change its settings',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     body: { required: true, content: { 'application/json': { schema: patchConversationSchema } } },
@@ -62,7 +62,7 @@ const remove = createRoute({
   path: '/conversations/{id}',
   summary:
     'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: conversationParam },
   responses: {
     200: json(deletedConversationSchema, 'Deleted, and what had waited in its queue'),
@@ -76,6 +76,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
   app.openapi(create, async (c) => {
     const { title, workspace_id = deps.workspaceId, ...settings } = c.req.valid('json')
     const now = clock.now()
+    await refuseForeignCopy(c.get('caller').tenant, workspace_id)
     const { conversation, repeated } = await ledger.create({
       tenant: c.get('caller').tenant,
       conversationId: newId('conv', now),
@@ -94,6 +95,13 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     else if (deps.sessions.holds(workspace_id)) begin(c.get('caller').tenant, conversation.id)
     return c.json(conversation, 201)
   })
+
+  /** A working copy belongs to the tenant of the conversation that it was made for (L11). */
+  async function refuseForeignCopy(tenant: string, workspaceId: string): Promise<void> {
+    const copy = copyOf(workspaceId)
+    if (copy && !(await ledger.owns(tenant, conversationId(copy.conversationId))))
+      throw new WaymarkError('conversation_not_found', 'There is no such working copy.')
+  }
 
   /** The first checkpoint (W1). It may take a while, and who sends a message meanwhile waits for it there. */
   function begin(tenant: string, id: string): void {

@@ -10,11 +10,11 @@ import {
 } from '../../protocol/api/ledger.ts'
 import { type Cursor, formatCursor, parseCursor } from '../../protocol/cursor.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 import { problemOf } from '../problem.ts'
-import { queueView } from '../queue-view.ts'
+import { queueNotice } from '../queue-view.ts'
 import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
 
 // Small enough that a reader's memory stays flat, large enough that a long replay is one read in ten milliseconds.
@@ -24,7 +24,7 @@ const events = createRoute({
   method: 'get',
   path: '/conversations/{id}/ledger/events',
   summary: 'Read the ledger in pages: the frames, to the byte',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: eventsQuery },
   responses: { 200: json(eventsPageSchema, 'A page of frames'), ...problems },
 })
@@ -36,7 +36,7 @@ const stream = createRoute({
   description:
     'Each event has the cursor as its `id` and the frame as its `data`. Resume with `Last-Event-ID` or `cursor`. ' +
     'An event named `cut` says that what the reader has seen behind `cut_after` is no longer on the line.',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: {
     params: conversationParam,
     query: streamQuery,
@@ -52,7 +52,7 @@ const messages = createRoute({
   method: 'get',
   path: '/conversations/{id}/messages',
   summary: 'The messages of the line, oldest first',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: messagesQuery },
   responses: { 200: json(messageListSchema, 'A page of messages'), ...problems },
 })
@@ -135,7 +135,7 @@ function sendQueueNotices(out: EventStream, deps: AppDependencies, query: PageQu
     try {
       while (readAgain && !out.signal.aborted) {
         readAgain = false
-        const event = namedEvent('queue', queueView(await deps.queue.read(tenant, id)))
+        const event = namedEvent('queue', queueNotice(await deps.queue.read(tenant, id)))
         if (event !== sent) await out.write(event)
         sent = event
       }

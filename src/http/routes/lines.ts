@@ -16,7 +16,7 @@ import {
 } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
@@ -32,7 +32,7 @@ const fork = createRoute({
   description:
     'The new conversation shares the history up to there; nothing is copied, and what either does later does not ' +
     'touch the other. Without `event_number` and `message_id` it is forked behind the last event.',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     headers: z.object({ 'idempotency-key': z.string().optional() }),
@@ -50,7 +50,7 @@ const branches = createRoute({
   method: 'get',
   path: '/conversations/{id}/branches',
   summary: 'The conversations that were forked from this one',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(branchListSchema, 'Its forks, the oldest first'), ...problems },
 })
@@ -59,7 +59,7 @@ const tree = createRoute({
   method: 'get',
   path: '/conversations/{id}/tree',
   summary: 'The whole family: the root, and all that were forked from it',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(familySchema, 'Its members, each with its parent'), ...problems },
 })
@@ -71,7 +71,7 @@ const remove = createRoute({
   description:
     'A run that is active is stopped first, and the queue is cleared. The files stay as they are: the answer names the ' +
     'checkpoint to restore them to. Until `undo_until` it can be undone.',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: messageParam },
   responses: {
     200: json(deletedMessageSchema, 'What was deleted'),
@@ -87,7 +87,7 @@ const undelete = createRoute({
   description:
     'The conversation goes back to the line that it left last of those with this message. What was said since then leaves ' +
     'the line, and can be brought back the same way.',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     body: { required: false, content: { 'application/json': { schema: undeleteSchema } } },
@@ -103,7 +103,7 @@ const compare = createRoute({
   method: 'get',
   path: '/conversations/{id}/compare/{other}',
   summary: 'Where two conversations part, what was said since on each side, and how their files differ',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: {
     params: conversationParam.extend({ other: z.string().meta({ param: { name: 'other', in: 'path' } }) }),
     query: compareQuery,

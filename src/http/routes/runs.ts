@@ -3,6 +3,7 @@ import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import type { AttachmentStore } from '../../core/attachments.ts'
 import type { Attachment, MessageExtras } from '../../core/queue.ts'
+import { redactText } from '../../core/redact.ts'
 import { workspaceNotHere } from '../../core/work-sessions.ts'
 import {
   acceptedMessageSchema,
@@ -16,7 +17,7 @@ import {
 } from '../../protocol/api/runs.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { type ConversationId, isId, newId, type RunId } from '../../protocol/ids.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
@@ -36,7 +37,7 @@ const send = createRoute({
   description:
     'Answers at once with the place in the queue. With `Accept: text/event-stream` the answer is a stream instead: ' +
     "an event named `accepted` with the same fields, then the run's frames up to its last.",
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     headers: z.object({ 'idempotency-key': z.string().optional() }),
@@ -57,7 +58,7 @@ const attachment = createRoute({
   method: 'get',
   path: '/conversations/{id}/attachments/{sha256}',
   summary: 'A text that went with a message of this line, or waits with one',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: attachmentParam },
   responses: { 200: json(attachmentViewSchema, 'The text'), ...problems },
 })
@@ -70,7 +71,7 @@ const output = createRoute({
   method: 'get',
   path: '/conversations/{id}/outputs/{tool_call_id}',
   summary: 'The whole of what a tool returned, of which its frame may hold the beginning only',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: outputParam },
   responses: { 200: json(outputViewSchema, 'The output'), ...problems },
 })
@@ -79,7 +80,7 @@ const queue = createRoute({
   method: 'get',
   path: '/conversations/{id}/queue',
   summary: 'The run that is being worked on, and the messages that wait',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(queueSchema, 'The queue'), ...problems },
 })
@@ -88,7 +89,7 @@ const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}/queue/{run_id}',
   summary: 'Take a waiting message out of the queue',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: runParam },
   responses: { 204: { description: 'Taken out' }, ...problems },
 })
@@ -97,7 +98,7 @@ const cancel = createRoute({
   method: 'post',
   path: '/conversations/{id}/runs/{run_id}/cancel',
   summary: 'Cancel a run, active or waiting',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: runParam },
   responses: { 202: json(stoppedSchema, 'It will end as cancelled'), ...problems },
 })
@@ -106,7 +107,7 @@ const stop = createRoute({
   method: 'post',
   path: '/conversations/{id}/stop',
   summary: 'Stop the current run; the next message in the queue starts by itself',
-  middleware: [requireScope('conversations:write')] as const,
+  middleware: access('conversations:write'),
   request: { params: conversationParam },
   responses: { 202: json(stoppedSchema, 'The run that will end as cancelled, if there is one'), ...problems },
 })
@@ -116,7 +117,7 @@ const approve = createRoute({
   path: '/conversations/{id}/runs/{run_id}/approvals',
   summary: 'Answer a tool that asks whether it may run',
   // What is approved here changes files and runs commands.
-  middleware: [requireScope('workspace:write')] as const,
+  middleware: access('workspace:write'),
   request: {
     params: runParam,
     body: { required: true, content: { 'application/json': { schema: answerApprovalSchema } } },
@@ -189,7 +190,8 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const whole = await deps.results.find(c.get('caller').tenant, conversationId(id), tool_call_id)
     if (whole === null)
       throw new WaymarkError('output_not_found', 'No tool returned anything for such a call.')
-    return c.json({ tool_call_id, output: whole }, 200)
+    const mayRead = c.get('caller').scopes.includes('records:read')
+    return c.json({ tool_call_id, output: mayRead ? whole : redactText(whole) }, 200)
   })
 
   app.openapi(queue, async (c) => {

@@ -2,7 +2,7 @@ import { createRoute, type OpenAPIHono } from '@hono/zod-openapi'
 import { pagedQuery } from '../../protocol/api/fields.ts'
 import { auditListSchema, collectionReportSchema, collectSchema } from '../../protocol/api/upkeep.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { json, problems } from '../openapi.ts'
 
@@ -13,7 +13,7 @@ const collect = createRoute({
   description:
     'With `dry_run` it only counts. With `now` the retention time is not waited for: nothing that was deleted in this ' +
     'tenant can be brought back then.',
-  middleware: [requireScope('admin')] as const,
+  middleware: access('admin'),
   request: { body: { required: false, content: { 'application/json': { schema: collectSchema } } } },
   responses: { 200: json(collectionReportSchema, 'What was removed, or would be'), ...problems },
 })
@@ -22,7 +22,7 @@ const audit = createRoute({
   method: 'get',
   path: '/audit',
   summary: 'Who deleted what, and when, the last first',
-  middleware: [requireScope('admin')] as const,
+  middleware: access('admin'),
   request: { query: pagedQuery },
   responses: { 200: json(auditListSchema, 'A page of entries'), ...problems },
 })

@@ -21,7 +21,7 @@ import {
   sessionViewSchema,
 } from '../../protocol/api/work.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { requireScope } from '../auth.ts'
+import { access } from '../auth.ts'
 import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
@@ -48,7 +48,7 @@ const session = createRoute({
   method: 'get',
   path: '/conversations/{id}/session',
   summary: 'The work session: what has changed since the last approval',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(sessionViewSchema, 'The session, and all before it'), ...reading },
 })
@@ -57,7 +57,7 @@ const approve = createRoute({
   method: 'post',
   path: '/conversations/{id}/approve',
   summary: 'Approve what is there now, and open the next work session',
-  middleware: [requireScope('workspace:write')] as const,
+  middleware: access('workspace:write'),
   request: {
     params: conversationParam,
     headers,
@@ -70,7 +70,7 @@ const reset = createRoute({
   method: 'post',
   path: '/conversations/{id}/reset',
   summary: 'Return the files to what was approved last; what is discarded is kept as a checkpoint',
-  middleware: [requireScope('workspace:write')] as const,
+  middleware: access('workspace:write'),
   request: {
     params: conversationParam,
     headers,
@@ -83,7 +83,7 @@ const restore = createRoute({
   method: 'post',
   path: '/conversations/{id}/restore',
   summary: 'Put the files back to a checkpoint; what is there now is kept as another',
-  middleware: [requireScope('workspace:write')] as const,
+  middleware: access('workspace:write'),
   request: {
     params: conversationParam,
     headers,
@@ -96,7 +96,7 @@ const checkpoints = createRoute({
   method: 'get',
   path: '/conversations/{id}/checkpoints',
   summary: 'All checkpoints that can be restored, the last first',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: pagedQuery },
   responses: { 200: json(checkpointListSchema, 'A page of checkpoints'), ...problems },
 })
@@ -105,7 +105,7 @@ const checkpoint = createRoute({
   method: 'get',
   path: '/conversations/{id}/checkpoints/{checkpoint_id}',
   summary: 'What a checkpoint left out, and why',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: checkpointParam },
   responses: { 200: json(checkpointDetailsSchema, 'The checkpoint'), ...reading },
 })
@@ -114,7 +114,7 @@ const edits = createRoute({
   method: 'get',
   path: '/conversations/{id}/edits',
   summary: "The agent's edits of files, each with its message and the checkpoint before it, the last first",
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: editsQuery },
   responses: { 200: json(fileEditListSchema, 'A page of edits'), ...problems },
 })
@@ -123,7 +123,7 @@ const diff = createRoute({
   method: 'get',
   path: '/conversations/{id}/diff',
   summary: 'Differences between two checkpoints, or from one to what is there now',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: diffQuery },
   responses: { 200: json(diffViewSchema, 'The files that differ'), ...reading },
 })
@@ -132,7 +132,7 @@ const files = createRoute({
   method: 'get',
   path: '/conversations/{id}/files',
   summary: 'The files as they were at an event, or are now; and what has changed since',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: filesQuery },
   responses: { 200: json(fileListSchema, 'The files'), ...reading },
 })
@@ -141,7 +141,7 @@ const file = createRoute({
   method: 'get',
   path: '/conversations/{id}/files/text',
   summary: 'One file as it was at an event, or is now; and how it has changed since',
-  middleware: [requireScope('conversations:read')] as const,
+  middleware: access('conversations:read'),
   request: { params: conversationParam, query: fileQuery },
   responses: { 200: json(fileViewSchema, 'The file'), ...reading },
 })

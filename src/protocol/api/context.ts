@@ -103,7 +103,8 @@ export const contextSchema = z
   .object({
     ...responseShape,
     parts: z.array(contextPartSchema),
-    request: z.string(),
+    /** Null without the scope `records:read`. */
+    request: z.string().nullable(),
     tokens: z.object({ sent: z.int(), not_sent: z.int() }),
     /** What would go with the next message, but for the message and what fits it; null with `at`. */
     next: z.object({ chain: responseShape.chain, parts: z.array(contextPartSchema) }).nullable(),

@@ -78,7 +78,9 @@ export const queueSchema = z
       z.object({
         run_id: z.string(),
         message_id: z.string(),
+        /** In `queue` events the first 300 characters; `GET …/queue` has all of it. */
         content: z.string(),
+        content_length: z.int(),
         active_files: z.array(z.string()),
         attachments: z.array(attachmentSchema),
         position: z.int(),

@@ -2,7 +2,14 @@ import * as z from 'zod'
 
 /** The server itself, who may call it, and what it refuses. */
 
-export const scopes = ['conversations:read', 'conversations:write', 'workspace:write', 'admin'] as const
+/** `records:read` opens what frames redact: the model's requests and answers as they were sent, and whole tool outputs. */
+export const scopes = [
+  'conversations:read',
+  'conversations:write',
+  'workspace:write',
+  'records:read',
+  'admin',
+] as const
 export type Scope = (typeof scopes)[number]
 
 export const aboutSchema = z

@@ -64,7 +64,7 @@ import {
   stopCurrent,
   wishes,
 } from './queue.ts'
-import { listConversations, readConversation } from './read-conversations.ts'
+import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
 import { beginResponse, endResponse, listResponses, readResponse } from './responses.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
@@ -93,6 +93,7 @@ export const reads = {
   readCounter,
   readAudit,
   readConversation,
+  ownsConversation,
   listConversations,
   readQueue,
   wishes,

@@ -14,6 +14,19 @@ export function* readConversation(
   return rows[0] ?? noConversation
 }
 
+/** Deleted ones count: their owner may bring them back. */
+export function* ownsConversation(
+  { db }: Dialect,
+  { tenant, id }: { tenant: string; id: string },
+): Script<boolean> {
+  const found = db
+    .selectFrom('conversations')
+    .select('id')
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenant)
+  return (yield* all(found)).length > 0
+}
+
 export function* listConversations(
   dialect: Dialect,
   query: ConversationsQuery,
