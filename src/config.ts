@@ -44,6 +44,7 @@ export interface Config {
   exclude: string[]
   maxFileBytes: number
   watch: boolean
+  modelTimeoutSeconds: number
   store: boolean
   embedder: 'local' | 'openai' | 'none'
   conversationContexts: z.infer<typeof conversationContexts>
@@ -110,6 +111,7 @@ export function readConfig(
     exclude: given.exclude ?? [],
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
     watch: given.watch ?? true,
+    modelTimeoutSeconds: given.modelTimeoutSeconds ?? 300,
     store: given.store ?? true,
     embedder: given.embedder ?? 'local',
     conversationContexts: given.conversationContexts ?? {},

@@ -136,6 +136,13 @@ export const settings = {
     schema: z.string().min(1),
     inFile: 'never',
   },
+  modelTimeoutSeconds: {
+    flag: '--model-timeout-seconds <number>',
+    variable: 'WAYMARK_MODEL_TIMEOUT_SECONDS',
+    about: "How long the model's server may send nothing before the request counts as failed. Default: 300.",
+    must: 'be a number from 1 to 3600',
+    schema: z.coerce.number().min(1).max(3600),
+  },
   store: {
     flag: '--store <yes-or-no>',
     variable: 'WAYMARK_STORE',

@@ -137,10 +137,11 @@ function createSettings(
   usual: { model: string; baseUrl: string | null; isDemo: boolean },
 ): (contexts: Contexts) => AgentSetting {
   const providers = new Map<string, Provider>()
+  const limits = { silenceMs: config.modelTimeoutSeconds * 1000 }
   const providerOf = (baseUrl: string | null, apiKey: string | null): Provider => {
     const key = JSON.stringify([baseUrl, apiKey])
     let provider = providers.get(key)
-    if (!provider) providers.set(key, (provider = createProvider({ baseUrl, apiKey })))
+    if (!provider) providers.set(key, (provider = createProvider({ baseUrl, apiKey, limits })))
     return provider
   }
   return ({ agent, conversation }) => {

@@ -26,6 +26,7 @@ export function serveCommand(): Command {
     'watch',
     'tools',
     'commandEnv',
+    'modelTimeoutSeconds',
     'store',
     'embedder',
     'retentionHours',

@@ -87,8 +87,9 @@ export async function readSmall(path: string, most: number): Promise<Buffer | un
     return undefined
   }
   try {
-    const { size, isRegular } = await file.stat().then((found) => ({ ...found, isRegular: found.isFile() }))
-    if (!isRegular || size > most) return undefined
+    const found = await file.stat()
+    const { size } = found
+    if (!found.isFile() || size > most) return undefined
     const bytes = Buffer.alloc(size)
     const { bytesRead } = await file.read(bytes, 0, size, 0)
     return bytes.subarray(0, bytesRead)

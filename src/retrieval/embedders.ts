@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { Embedder } from '../core/retrieval.ts'
+import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
 import type { EmbedReply, EmbedRequest } from './embed-thread.ts'
 
 interface Job {
@@ -67,6 +68,7 @@ export function createLocalEmbedder(): Embedder {
   }
 }
 
+const LIMITS = { silenceMs: 60_000, totalMs: 120_000, totalBytes: 64 * 1024 * 1024 }
 const OPENAI_MODEL = 'text-embedding-3-small'
 
 /** Any server with OpenAI's `/embeddings`. */
@@ -76,6 +78,8 @@ export function createOpenAiEmbedder(options: { baseUrl: string | null; apiKey: 
     return new Client({
       apiKey: options.apiKey ?? 'none',
       ...(options.baseUrl === null ? {} : { baseURL: options.baseUrl }),
+      fetch: createBoundedFetch({ limits: LIMITS }),
+      logLevel: 'off',
     })
   }
   let client: ReturnType<typeof load> | null = null

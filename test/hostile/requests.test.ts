@@ -215,7 +215,7 @@ describe('requests', () => {
         'null',
         '__proto__',
         'conv_',
-        `${'a'.repeat(40)}`,
+        'a'.repeat(40),
       ),
       fc.string({ unit: 'binary', maxLength: 30 }),
     )

@@ -6,8 +6,10 @@ import { REDACTED } from '../../core/redact.ts'
 import type { ResponseEnd } from '../../core/responses.ts'
 import { closeCalls, closeItems, type RunRecord } from '../../core/run-record.ts'
 import type { RunWriter } from '../../core/run-writer.ts'
+import { createBoundedFetch, OutboundFailure, type OutboundLimits } from '../../outbound/bounded-fetch.ts'
 import { newId } from '../../protocol/ids.ts'
-import { createFrameMapper, failureOf, type ModelResult } from './stream-frames.ts'
+import { failureOf, malformed, shownCode, shownMessage } from './failures.ts'
+import { createFrameMapper, type ModelResult } from './stream-frames.ts'
 
 export interface ProviderOptions {
   baseUrl: string | null
@@ -15,6 +17,7 @@ export interface ProviderOptions {
   /** How often a request is made at most, when it fails for a reason that may pass. */
   attempts?: number
   firstWaitMs?: number
+  limits?: Partial<OutboundLimits>
 }
 
 export type ModelRequest = Omit<ResponseCreateParamsStreaming, 'stream'>
@@ -57,7 +60,7 @@ export function createProvider(options: ProviderOptions): Provider {
         signal.throwIfAborted()
         try {
           client ??= openClient(options)
-          return await roundTrip(await client, call, options.apiKey)
+          return await roundTrip(await client, call, options)
         } catch (error) {
           signal.throwIfAborted()
           const failure = asModelFailure(error, options.apiKey)
@@ -77,17 +80,17 @@ export function createProvider(options: ProviderOptions): Provider {
 }
 
 /** One request with its answer, on record before it is sent. */
-async function roundTrip(client: OpenAI, call: ModelCall, apiKey: string | null): Promise<ModelResult> {
+async function roundTrip(client: OpenAI, call: ModelCall, options: ProviderOptions): Promise<ModelResult> {
   const { recorder, signal, writer } = call
   const id = (await recorder?.begin()) ?? newId('resp')
   try {
-    const result = await stream(client, call, id)
-    // Its record stands behind its frames.
+    const result = await stream(client, call, id, options)
+    // Store the frames before the response record.
     await writer.flush()
     await recorder?.end(id, endOf(result))
     return result
   } catch (error) {
-    await recorder?.end(id, failedEnd(error, signal, apiKey))
+    await recorder?.end(id, failedEnd(error, signal, options.apiKey))
     throw error
   }
 }
@@ -96,7 +99,7 @@ function endOf({ status, providerIds, payload, usage }: ModelResult): ResponseEn
   return {
     status,
     providerId: providerIds.at(-1) ?? null,
-    response: payload === null ? null : JSON.stringify(payload),
+    response: payload,
     usage: { input_tokens: usage.input, output_tokens: usage.output, total_tokens: usage.total },
     error: null,
   }
@@ -110,7 +113,12 @@ function failedEnd(error: unknown, signal: AbortSignal, apiKey: string | null): 
   return { ...nothing, status: 'failed', error: { code, message } }
 }
 
-async function stream(client: OpenAI, call: ModelCall, responseId: string): Promise<ModelResult> {
+async function stream(
+  client: OpenAI,
+  call: ModelCall,
+  responseId: string,
+  { limits = {} }: ProviderOptions,
+): Promise<ModelResult> {
   const { request, writer, record, signal } = call
   const ids = [responseId]
   const mapper = createFrameMapper({
@@ -118,33 +126,38 @@ async function stream(client: OpenAI, call: ModelCall, responseId: string): Prom
     newResponseId: () => ids.pop() ?? newId('resp'),
     hasCall: (callId) => record.call(callId) !== undefined,
   })
-  const stoppable = client.withOptions({ fetch: fetchUntil(signal) })
+  /**
+   * The signal stops the request itself. Given to the SDK, it would be joined with the SDK's own and asked several times an
+   * event, which costs a quarter of the time of reading a fast stream.
+   */
+  const stoppable = client.withOptions({ fetch: createBoundedFetch({ limits, signal }) })
   const events: AsyncIterable<ResponseStreamEvent> = await stoppable.responses.create({
     ...request,
     stream: true,
   })
-  for await (const event of events) {
-    mapper.take(event)
-    const room = writer.room()
-    if (room) await room
+  const reader = events[Symbol.asyncIterator]()
+  try {
+    for (let next = await nextEvent(reader); !next.done; next = await nextEvent(reader)) {
+      mapper.take(next.value)
+      const room = writer.room()
+      if (room) await room
+    }
+  } finally {
+    // A stream that is left before its end is closed.
+    await reader.return?.().catch(() => {})
   }
   // An aborted stream ends as if it were over.
   signal.throwIfAborted()
   return mapper.finish()
 }
 
-/**
- * The signal stops the request itself. Given to the SDK, it would be joined with the SDK's own and asked several times an
- * event, which costs a quarter of the time of reading a fast stream.
- */
-function fetchUntil(signal: AbortSignal): typeof fetch {
-  return async (input, init) => {
-    const controller = new AbortController()
-    for (const one of [signal, init?.signal]) {
-      if (one?.aborted) controller.abort(one.reason)
-      one?.addEventListener('abort', () => controller.abort(one.reason), { once: true })
-    }
-    return await fetch(input, { ...init, signal: controller.signal })
+/** What can't be read as a stream of events is the provider's fault, whatever error it ends in here. */
+async function nextEvent(reader: AsyncIterator<ResponseStreamEvent>) {
+  try {
+    return await reader.next()
+  } catch (error) {
+    if (modelFailureOf(error)) throw error
+    throw malformed(error)
   }
 }
 
@@ -157,6 +170,9 @@ async function openClient({ baseUrl, apiKey }: ProviderOptions): Promise<OpenAI>
     ...(baseUrl === null ? {} : { baseURL: baseUrl }),
     // Trying again is ours to do, where people can see it.
     maxRetries: 0,
+    // The bounded fetch has its own.
+    timeout: 2 ** 31 - 1,
+    logLevel: 'off',
   })
 }
 
@@ -183,6 +199,13 @@ function asModelFailure(error: unknown, apiKey: string | null): ModelFailure | n
 
 function modelFailureOf(error: unknown): ModelFailure | null {
   if (error instanceof ModelFailure) return error
+  const outbound = outboundIn(error)
+  if (outbound) {
+    return new ModelFailure(outbound.code, `The model's server failed: ${outbound.message}`, {
+      isRetryable: outbound.code === 'timeout',
+      cause: error,
+    })
+  }
   if (!(error instanceof Error) || !isApiError(error)) return null
   const { status, code } = error
   if (status === undefined && code) return failureOf(code, said(error))
@@ -196,11 +219,19 @@ function modelFailureOf(error: unknown): ModelFailure | null {
   const isUnknownPrevious =
     (status === 400 || status === 404) &&
     (code === UNKNOWN_PREVIOUS || error.param === 'previous_response_id')
-  const name = isUnknownPrevious ? UNKNOWN_PREVIOUS : (code ?? `http_${status}`)
+  const name = isUnknownPrevious ? UNKNOWN_PREVIOUS : shownCode(code ?? `http_${status}`)
   return new ModelFailure(name, `The model answered ${status}: ${said(error)}`, {
     isRetryable: PASSING_STATUSES.has(status) && !LASTING_CODES.has(code ?? ''),
     cause: error,
   })
+}
+
+/** The SDK wraps errors of a request in its own. */
+function outboundIn(error: unknown): OutboundFailure | null {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if (at instanceof OutboundFailure) return at
+  }
+  return null
 }
 
 /** The SDK is loaded late, so its errors are known by their shape. */
@@ -215,7 +246,7 @@ function isConnectionError(error: Error): boolean {
 }
 
 function said(error: ApiError): string {
-  const text = error.error?.message ?? error.message
+  const text = shownMessage(error.error?.message ?? error.message)
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 

@@ -1,13 +1,16 @@
 import type { ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
+import { failureOf, malformed, shownCode, tooLarge } from './failures.ts'
 import {
   beginItem,
   endItem,
   itemFields,
+  MAX_CALL_CHARACTERS,
   type OpenItem,
   type RawItem,
   sendChunks,
+  shownCitation,
   toolStatus,
   toolTypeOf,
 } from './stream-items.ts'
@@ -22,8 +25,8 @@ export interface ModelResult {
   reason: string | null
   usage: { input: number; output: number; total: number; cached: number; reasoning: number }
   providerIds: string[]
-  /** The provider's own account of the last response. */
-  payload: object | null
+  /** The provider's own account of the last response, as JSON. */
+  payload: string | null
 }
 
 /** Calls that whoever asked the model has to answer. */
@@ -67,8 +70,15 @@ export interface Mapping {
 
 /** Turns the provider's events into frames. Items are anchored by `output_index`; their ids are aliases (L6). */
 export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOptions): FrameMapper {
+  const budget = createBudget()
   const mapping: Mapping = {
-    emit,
+    emit(frame) {
+      try {
+        emit(frame)
+      } catch (cause) {
+        throw new EmitFailed('a frame could not be written', { cause })
+      }
+    },
     hasCall,
     responseId: newResponseId(),
     items: new Map(),
@@ -89,16 +99,17 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
 
   return {
     take(event) {
-      if (event.type === 'response.created') {
-        // Some servers send one response behind the other in one stream.
-        if (hasBegun) mapping.responseId = newResponseId()
-        hasBegun = true
-        mapping.isEnded = false
-        mapping.items = new Map()
+      budget.spend(event)
+      try {
+        handle(event)
+      } catch (error) {
+        // Of an event that is not shaped as the SDK says, anything may come.
+        throw error instanceof EmitFailed
+          ? error.cause
+          : error instanceof ModelFailure
+            ? error
+            : malformed(error)
       }
-      // Events that this version does not know are passed over (L10).
-      const handler = Object.hasOwn(handlers, event.type) ? handlers[event.type] : PASSED_OVER
-      if (handler !== PASSED_OVER) (handler as (m: Mapping, e: ResponseStreamEvent) => void)(mapping, event)
     },
     finish() {
       if (mapping.failure) throw mapping.failure
@@ -111,6 +122,21 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
       return { ...result, calls: result.calls.filter(({ callId }) => !mapping.answered.has(callId)) }
     },
   }
+
+  function handle(event: ResponseStreamEvent): void {
+    if (event.type === 'response.created') {
+      // Some servers send one response behind the other in one stream.
+      if (hasBegun) mapping.responseId = newResponseId()
+      hasBegun = true
+      mapping.isEnded = false
+      mapping.items = new Map()
+    }
+    // Events that this version does not know are passed over (L10).
+    const handler = Object.hasOwn(handlers, event.type) ? handlers[event.type] : PASSED_OVER
+    if (handler === PASSED_OVER) return
+    assertShape(event)
+    ;(handler as (m: Mapping, e: ResponseStreamEvent) => void)(mapping, event)
+  }
 }
 
 const PASSED_OVER = null
@@ -121,12 +147,12 @@ type Handler<T extends ResponseStreamEvent['type']> = (mapping: Mapping, event: 
 /** Every event that the SDK knows, mapped or knowingly passed over: a new one does not compile. */
 const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED_OVER } = {
   'response.created': (mapping, { response }) => {
-    mapping.result.providerIds.push(response.id)
+    mapping.result.providerIds.push(shownCode(response.id))
   },
   'response.completed': (mapping, { response }) => endResponse(mapping, response),
   'response.incomplete': (mapping, { response }) => {
     mapping.result.status = 'incomplete'
-    mapping.result.reason = response.incomplete_details?.reason ?? 'incomplete'
+    mapping.result.reason = shownCode(response.incomplete_details?.reason ?? 'incomplete')
     endResponse(mapping, response, 'incomplete')
   },
   'response.failed': (mapping, { response }) => {
@@ -179,7 +205,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
       kind: 'message.citation',
       ...itemFields(mapping, item, event),
       content_index,
-      citation: { ...annotation },
+      citation: shownCitation(annotation),
     })
   },
   'response.refusal.delta': (mapping, event) => {
@@ -342,6 +368,7 @@ function sendArguments(
   piece: string,
 ): void {
   item.written += piece
+  if (item.written.length > MAX_CALL_CHARACTERS) throw tooLarge()
   const delta = item.arguments.next(piece)
   if (delta === '') return
   mapping.emit({
@@ -378,25 +405,50 @@ function endResponse(
     endItem(mapping, index, { ...ended, status }, undefined)
   }
   mapping.isEnded = true
-  mapping.result.payload = response
+  mapping.result.payload = JSON.stringify(response)
   const { usage } = response
   if (!usage) return
   const total = mapping.result.usage
-  total.input += usage.input_tokens ?? 0
-  total.output += usage.output_tokens ?? 0
-  total.total += usage.total_tokens ?? (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
-  total.cached += usage.input_tokens_details?.cached_tokens ?? 0
-  total.reasoning += usage.output_tokens_details?.reasoning_tokens ?? 0
+  const [input, output] = [count(usage.input_tokens), count(usage.output_tokens)]
+  total.input += input
+  total.output += output
+  total.total += count(usage.total_tokens) || input + output
+  total.cached += count(usage.input_tokens_details?.cached_tokens)
+  total.reasoning += count(usage.output_tokens_details?.reasoning_tokens)
 }
 
-const PASSING_CODES = new Set([
-  'server_error',
-  'rate_limit_exceeded',
-  'overloaded',
-  'timeout',
-  'internal_error',
-])
-
-export function failureOf(code: string, message: string): ModelFailure {
-  return new ModelFailure(code, message || 'The model failed.', { isRetryable: PASSING_CODES.has(code) })
+/** A number of tokens; anything else a server may send counts as none. */
+function count(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0
 }
+
+const MAX_EVENTS = 500_000
+const MAX_WRITTEN = 16 * 1024 * 1024
+const NUMBERS = ['output_index', 'content_index', 'summary_index', 'command_index', 'partial_image_index']
+
+/** The fields by which the handlers find their way. */
+function assertShape(event: ResponseStreamEvent): void {
+  const fields = event as unknown as Record<string, unknown>
+  for (const name of NUMBERS) {
+    const value = fields[name]
+    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 0)) throw malformed(null)
+  }
+  if (fields.item_id !== undefined && typeof fields.item_id !== 'string') throw malformed(null)
+}
+
+/** What one response may have in all. */
+function createBudget() {
+  let events = 0
+  let written = 0
+  return {
+    spend(event: ResponseStreamEvent): void {
+      if (typeof event !== 'object' || event === null || typeof event.type !== 'string') throw malformed(null)
+      const fields = event as unknown as Record<string, unknown>
+      if (typeof fields.delta === 'string') written += fields.delta.length
+      if (++events > MAX_EVENTS || written > MAX_WRITTEN) throw tooLarge()
+    },
+  }
+}
+
+/** A frame could not be written: not the provider's fault. */
+class EmitFailed extends Error {}

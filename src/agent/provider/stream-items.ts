@@ -10,6 +10,7 @@ import {
 } from '../../core/limits.ts'
 import { createTextRedactor, redact } from '../../core/redact.ts'
 import type { FrameDraft, Notice } from '../../protocol/frames.ts'
+import { tooLarge } from './failures.ts'
 import type { CallType, Mapping } from './stream-frames.ts'
 
 /** An item as its provider sends it; most fields depend on the type, and some types are new to us. */
@@ -35,6 +36,14 @@ export interface OpenItem {
   summaries: Set<number>
   isDone: boolean
 }
+
+/** Arguments of one call: what is longer is not a call that anyone means. */
+export const MAX_CALL_CHARACTERS = 1024 * 1024
+const MAX_ITEMS = 2000
+const MAX_CITATIONS = 1000
+const MAX_NAME = 200
+const MAX_DETAIL = 2000
+const MAX_LISTED = 100
 
 const CHUNK_CHARACTERS = 131_072
 const MAX_RESULTS = 10
@@ -68,7 +77,8 @@ export function beginItem(
   announced: ResponseOutputItem | RawItem,
   sequence: number | undefined,
 ): OpenItem {
-  const raw = announced as RawItem
+  const raw = named(announced as RawItem)
+  if (mapping.items.size >= MAX_ITEMS) throw tooLarge()
   const itemId = raw.id ?? `${mapping.responseId}_${outputIndex}`
   const item: OpenItem = {
     outputIndex,
@@ -96,6 +106,35 @@ export function beginItem(
   return item
 }
 
+/** The fields that go into frames as they are: a hostile server may make them anything. */
+function named(raw: RawItem): RawItem {
+  const { id, role, status } = raw as Record<string, unknown>
+  const type = cutText(text(raw.type), MAX_NAME)
+  const known: RawItem = { ...raw, type }
+  if (typeof id !== 'string' || id.length > MAX_NAME) delete known.id
+  if (role !== undefined) known.role = cutText(text(role), MAX_NAME)
+  if (status !== undefined) known.status = cutText(text(status), MAX_NAME)
+  return known
+}
+
+export function shownCitation(citation: object): { type: string } & Record<string, unknown> {
+  const shown = limited(citation) as Record<string, unknown>
+  return { ...shown, type: text(shown.type) }
+}
+
+/** A copy with strings and lists of bounded length. */
+function limited(value: unknown): unknown {
+  if (Array.isArray(value)) return value.slice(0, MAX_LISTED).map(limited)
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value)
+        .slice(0, MAX_LISTED)
+        .map(([key, one]) => [cutText(key, MAX_NAME), limited(one)]),
+    )
+  }
+  return typeof value === 'string' ? cutText(value, MAX_DETAIL) : value
+}
+
 export function endItem(
   mapping: Mapping,
   outputIndex: number,
@@ -104,7 +143,7 @@ export function endItem(
 ): void {
   const item = mapping.items.get(outputIndex) ?? beginItem(mapping, outputIndex, ended, sequence)
   if (item.isDone) return
-  const raw = finished(item, ended as RawItem)
+  const raw = finished(item, named(ended as RawItem))
   item.isDone = true
   item.raw = raw
   if (nameOf(raw)) item.name = nameOf(raw)
@@ -200,12 +239,13 @@ function endMessage(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: nu
     if (part.type === 'refusal' && !item.refusals.has(content_index)) {
       mapping.emit({ kind: 'refusal.done', ...fields, content_index, refusal_text: text(part.refusal) })
     }
-    for (const citation of list(part.annotations).slice(item.citations.get(content_index) ?? 0)) {
+    const citations = list(part.annotations).slice(0, MAX_CITATIONS)
+    for (const citation of citations.slice(item.citations.get(content_index) ?? 0)) {
       mapping.emit({
         kind: 'message.citation',
         ...fields,
         content_index,
-        citation: { ...citation, type: text(citation.type) },
+        citation: shownCitation(citation),
       })
     }
   }
@@ -230,7 +270,7 @@ export function toolStatus(
   sequence: number | undefined,
 ): void {
   const notices: Notice[] = []
-  const details = redact(detailsOf(item.raw), 'tool', notices) as Record<string, unknown>
+  const details = redact(limited(detailsOf(item.raw)), 'tool', notices) as Record<string, unknown>
   mapping.emit({
     kind: 'tool.status',
     ...itemFields(mapping, item, { sequence_number: sequence }),
@@ -287,7 +327,7 @@ export function itemFields(
     response_id: mapping.responseId,
     output_index: item.outputIndex,
     item_id: item.itemId,
-    ...(typeof sequence_number === 'number' ? { provider_sequence_number: sequence_number } : {}),
+    ...(Number.isSafeInteger(sequence_number) ? { provider_sequence_number: sequence_number } : {}),
   }
 }
 
@@ -368,11 +408,17 @@ function isOutcome(raw: RawItem): boolean {
 }
 
 function nameOf(raw: RawItem): string {
-  return text(raw.name) || (HOSTED.has(raw.type) ? toolTypeOf(raw.type) : '')
+  return cutText(text(raw.name), MAX_NAME) || (HOSTED.has(raw.type) ? toolTypeOf(raw.type) : '')
 }
 
 /** What was asked of the tool, as text; null when the type has no such thing. */
 function argumentsOf(raw: RawItem): string | null {
+  const written = writtenIn(raw)
+  if (written !== null && written.length > MAX_CALL_CHARACTERS) throw tooLarge()
+  return written
+}
+
+function writtenIn(raw: RawItem): string | null {
   if (typeof raw.arguments === 'string') return raw.arguments
   if (raw.type === 'custom_tool_call') return text(raw.input)
   const { commands } = (raw.action ?? {}) as { commands?: unknown }
