@@ -13,7 +13,8 @@ const mayImport: Record<string, readonly string[]> = {
   git: [],
   workspace: ['core', 'git', 'protocol'],
   outbound: [],
-  agent: ['core', 'outbound', 'protocol'],
+  sandbox: [],
+  agent: ['core', 'outbound', 'protocol', 'sandbox'],
   retrieval: ['core', 'outbound', 'protocol'],
   'demo-model': ['protocol'],
   workers: ['core', 'protocol'],
@@ -23,7 +24,7 @@ const mayImport: Record<string, readonly string[]> = {
   'settings.ts': [],
   'config.ts': ['settings.ts'],
   'data-dir.ts': ['protocol'],
-  'trust.ts': ['config.ts', 'data-dir.ts', 'git'],
+  'trust.ts': ['config.ts', 'data-dir.ts', 'git', 'sandbox'],
   web: ['client', 'protocol', 'replay'],
 }
 

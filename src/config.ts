@@ -39,6 +39,10 @@ export interface Config {
   mcpServers: z.infer<typeof mcpServers>
   /** All that commands see of our environment. */
   commandEnvironment: Record<string, string>
+  sandbox: 'auto' | 'required' | 'off'
+  commandNetwork: boolean
+  /** The person's home folder. */
+  home: string
   /** What checkpoints keep although it is ignored, and what they leave out besides. */
   include: string[]
   exclude: string[]
@@ -107,6 +111,9 @@ export function readConfig(
     tools: given.tools ?? {},
     mcpServers: given.mcpServers ?? {},
     commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),
+    sandbox: given.sandbox ?? 'auto',
+    commandNetwork: given.commandNetwork ?? false,
+    home: environment.HOME || homedir(),
     include: given.include ?? [],
     exclude: given.exclude ?? [],
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),

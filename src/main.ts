@@ -9,6 +9,7 @@ import type { BlobStore } from './core/blobs.ts'
 import { systemClock, timestamp } from './core/clock.ts'
 import { type CollectionStore, HOUR_MS } from './core/collection.ts'
 import type { Ledger } from './core/ledger.ts'
+import type { Rules } from './core/questions.ts'
 import type { Queue } from './core/queue.ts'
 import type { Responses } from './core/responses.ts'
 import type { IndexStore } from './core/retrieval.ts'
@@ -41,6 +42,7 @@ import { createIndexStore } from './stores/index-store.ts'
 import { createLedger } from './stores/ledger.ts'
 import { createQueue } from './stores/queue.ts'
 import { createResponses } from './stores/responses.ts'
+import { createRules } from './stores/rules.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
@@ -69,6 +71,7 @@ export interface RunningServer {
   activeRuns(): number
   /** What answers messages, as people should be told. */
   model: ModelNote
+  sandbox: Working['sandbox']
   close(): Promise<void>
 }
 
@@ -134,14 +137,15 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const isOnlyServer = config.databaseUrl === null
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
-    const { collection, responses, attachments, results } = store
+    const { collection, responses, attachments, results, rules } = store
     const { preview } = working
-    const lines = { deletions, forks, collector, collection, responses, attachments, results, preview }
+    const lines = { deletions, forks, collector, collection, responses, attachments, results, rules, preview }
     const about = {
       version: VERSION,
       workspace_id: workspaceId,
       project: basename(config.project),
       model: { name: working.model.name, is_demo: working.model.isDemo },
+      sandbox: working.sandbox.name,
     }
     const page = { about, web: readWebFiles(webFolder()) }
     http = await serveHttp({
@@ -165,6 +169,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
       copy,
       activeRuns: working.active,
       model: working.model,
+      sandbox: working.sandbox,
       async close() {
         await withdraw()
         await close()
@@ -193,6 +198,7 @@ export interface Store {
   responses: Responses
   index: IndexStore
   attachments: AttachmentStore
+  rules: Rules
   collection: CollectionStore
   blobs: BlobStore
   /** Whether no other database refers to them. */
@@ -245,6 +251,7 @@ export async function openStore(
     work: createWorkStore({ engine, clock: systemClock, writes }),
     index: createIndexStore(engine),
     attachments: createAttachments({ engine, blobs }),
+    rules: createRules(engine),
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,

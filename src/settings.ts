@@ -14,6 +14,8 @@ export const mcpServers = z.record(
       command: z.string().min(1),
       args: z.array(z.string()).optional(),
       env: z.record(z.string(), z.string()).optional(),
+      network: z.boolean().optional(),
+      sandbox: z.boolean().optional(),
     }),
     z.strictObject({
       url: z.url({ protocol: /^https?$/ }),
@@ -173,7 +175,8 @@ export const settings = {
     flag: null,
     variable: 'WAYMARK_MCP_SERVERS',
     about:
-      'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}.',
+      'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}. ' +
+      'A command runs in the sandbox without network; "network": true grants it, "sandbox": false runs it outside.',
     must: 'be an object of servers, each with a command or a url',
     schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
     inFile: 'trusted',
@@ -195,6 +198,24 @@ export const settings = {
       'model server with the variable that has its key, and an index of its own.',
     must: 'be an object of contexts, each with baseUrl, apiKeyVariable or index',
     schema: z.union([agentContexts, z.string().transform(jsonIn).pipe(agentContexts)]),
+    inFile: 'trusted',
+  },
+  sandbox: {
+    flag: '--sandbox <when>',
+    variable: 'WAYMARK_SANDBOX',
+    about:
+      'Whether commands and tool servers run in a sandbox: auto (where one is installed), required (commands are refused ' +
+      'without one) or off. Default: auto.',
+    must: 'be auto, required or off',
+    schema: z.enum(['auto', 'required', 'off']),
+    inFile: 'trusted',
+  },
+  commandNetwork: {
+    flag: '--command-network <yes-or-no>',
+    variable: 'WAYMARK_COMMAND_NETWORK',
+    about: 'Whether commands in the sandbox may use the network without being granted it. Default: no.',
+    must: 'be yes or no',
+    schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
     inFile: 'trusted',
   },
   commandEnv: {

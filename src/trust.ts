@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, lstatSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { cp, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
-import { dirname, join, sep } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Config, projectFolder } from './config.ts'
 import { projectOf, readServerNote } from './data-dir.ts'
 import { isTracked } from './git/status.ts'
+import { isInside, realOf, safePath } from './sandbox/paths.ts'
 
 /**
  * What a person has agreed to on this machine. A project may come from anywhere, so its settings that loosen a rule, and
@@ -34,9 +35,9 @@ export async function untrustedPart(config: Config): Promise<string | null> {
 
 /** Something in a data folder inside the project that a pull may have brought, although the folder itself is ours. */
 async function plantedIn(project: string, dataDir: string, config: Config): Promise<string | null> {
-  if (!isInside(project, dataDir)) return null
+  if (!isInside(realOf(project), realOf(dataDir))) return null
   const options = {
-    path: config.commandEnvironment.PATH ?? '/usr/bin:/bin',
+    path: safePath(config.commandEnvironment.PATH ?? '/usr/bin:/bin', project),
     scratch: join(config.privateDir, 'tmp'),
   }
   if (await isTracked(project, dataDir, options))
@@ -71,7 +72,7 @@ export async function moveOldDataDir(config: Config): Promise<string | null> {
   if (line === null || !(await trustedLines(config.userDir)).includes(line)) return null
   const scratch = join(config.stateDir, 'tmp')
   const isForeign = await isTracked(project, old, {
-    path: config.commandEnvironment.PATH ?? '/usr/bin:/bin',
+    path: safePath(config.commandEnvironment.PATH ?? '/usr/bin:/bin', project),
     scratch,
   })
   if (isForeign) return null
@@ -121,11 +122,6 @@ async function moveFolder(from: string, to: string): Promise<void> {
 function isAbsentOrEmpty(folder: string): boolean {
   const found = lstatSync(folder, { throwIfNoEntry: false })
   return !found || (found.isDirectory() && readdirSync(folder).length === 0)
-}
-
-function isInside(folder: string, path: string): boolean {
-  const [outer, inner] = [realpathSync(folder), realpathSync(path)]
-  return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep)
 }
 
 /** Null for a folder that has no id of ours. */

@@ -5,6 +5,7 @@ import { readOrMakeWorkspaceId } from './data-dir.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { copyOf, copyWorkspaceId } from './protocol/ids.ts'
+import { safePath } from './sandbox/paths.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { type AllSessions, createAllSessions } from './workspace/all-sessions.ts'
 import { shownPath, toBytePath } from './workspace/byte-path.ts'
@@ -149,6 +150,7 @@ export async function examineWorkspace(
   return await examine({ store: store.work, workspaceId, dataDir, path: programPath(config), onProgress })
 }
 
+/** Our own programs are never looked for in the project. */
 function programPath(config: Config): string {
-  return config.commandEnvironment.PATH ?? USUAL_PATH
+  return safePath(config.commandEnvironment.PATH ?? USUAL_PATH, config.project)
 }

@@ -21,6 +21,9 @@ import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from './retrieval/embedders.ts'
 import { createRetrieval, type Retrieval } from './retrieval/retrieval.ts'
+import { realOf } from './sandbox/paths.ts'
+import { type FoundSandbox, findSandbox, isTooWide, type Place } from './sandbox/sandbox.ts'
+import { tryOut } from './sandbox/start.ts'
 import { createRunWorker } from './workers/run-worker.ts'
 import type { WorkingCopy } from './working-copy.ts'
 
@@ -38,6 +41,8 @@ export interface ModelNote {
 /** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Working {
   model: ModelNote
+  /** The sandbox that commands run in, or why there is none. */
+  sandbox: { name: string | null; why: string | null }
   /** What the model would be told next. */
   preview: Agent['preview']
   /** Files were put back in this workspace: the index follows (W9). */
@@ -68,12 +73,19 @@ export async function startWorking(
     hashes: async (id, paths) => await (await filesIn(id.split('/')[0] ?? id)).hashes(paths),
     log,
   })
-  const toolsIn = createToolsIn(config, results, filesIn, retrieval, log)
+  const found = await findSandboxFor(config, copy.programPath, log)
+  const toolsIn = createToolsIn(config, found, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
   const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
-  const mcp = createMcpTools({ servers: config.mcpServers, root: config.project, environment, log })
+  const mcp = createMcpTools({
+    servers: config.mcpServers,
+    root: config.project,
+    environment,
+    sandbox: confinementOf(config, found, realOf(config.project)),
+    log,
+  })
   const agent = createAgent({
     ledger,
     states,
@@ -92,6 +104,7 @@ export async function startWorking(
     mcp,
     policies,
     results,
+    rules: store.rules,
     maxModelCalls,
     log,
   })
@@ -110,6 +123,7 @@ export async function startWorking(
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
   return {
     model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
+    sandbox: { name: found.sandbox?.name ?? null, why: found.why },
     active: worker.active,
     preview: agent.preview,
     filesChanged: async (id) => void (await retrieval.sync(id)),
@@ -185,6 +199,7 @@ function createFilesIn(config: Config, copy: WorkingCopy) {
 /** The tools of each working copy. */
 function createToolsIn(
   config: Config,
+  found: FoundSandbox,
   results: ToolResults,
   filesIn: ReturnType<typeof createFilesIn>,
   retrieval: Pick<Retrieval, 'note'>,
@@ -201,10 +216,48 @@ function createToolsIn(
     return [
       ...fileTools(files).map((tool) => indexing(tool, touched, log)),
       ...walkTools(files),
-      runCommandTool({ root: files.root, environment: { ...config.commandEnvironment, ...environment } }),
+      ...commandTools(config, found, files.root, environment),
       ...conversationTools(results),
     ]
   })
+}
+
+/** None where commands need a sandbox and there is none. */
+function commandTools(
+  config: Config,
+  found: FoundSandbox,
+  root: string,
+  environment: Readonly<Record<string, string>>,
+): Tool[] {
+  const sandbox = confinementOf(config, found, root)
+  if (config.sandbox === 'required' && !sandbox) return []
+  return [
+    runCommandTool({
+      root,
+      environment: { ...config.commandEnvironment, ...environment },
+      sandbox,
+      network: config.commandNetwork,
+    }),
+  ]
+}
+
+async function findSandboxFor(config: Config, path: string, log: Log): Promise<FoundSandbox> {
+  if (config.sandbox === 'off') return { sandbox: null, why: 'it is switched off' }
+  const found = await findSandbox({ path, tryOut })
+  if (!found.sandbox) log.info({ why: found.why }, 'commands run without a sandbox')
+  return found
+}
+
+/** How programs run in this folder; null where they can't be confined. */
+function confinementOf(config: Config, { sandbox }: FoundSandbox, workspace: string) {
+  const place: Place = {
+    workspace,
+    home: realOf(config.home),
+    privateHome: join(realOf(config.dataDir), 'home'),
+    hidden: [config.dataDir, config.stateDir, config.userDir].map(realOf),
+    path: config.commandEnvironment.PATH ?? '',
+  }
+  return sandbox && !isTooWide(place) ? { sandbox, place } : null
 }
 
 /** What a tool reads or writes is indexed, and what it deletes is not any more (C7). */

@@ -29,6 +29,7 @@ export const keys = {
   tree: (id: string) => ['tree', id] as const,
   attachment: (id: string, sha256: string) => ['attachment', id, sha256] as const,
   output: (id: string, toolCallId: string | null) => ['output', id, toolCallId] as const,
+  question: (id: string, runId: string, toolCallId: string) => ['question', id, runId, toolCallId] as const,
   preview: (key: string) => ['preview', key] as const,
 }
 

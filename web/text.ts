@@ -141,17 +141,28 @@ export const text = {
     output: 'Output',
     outputSoFar: 'Output so far',
     image: 'An image that the model made',
-    mayItRun: (name: string) => `May ${name} run?`,
+    mayItRun: (name: string) => `Allow ${name}?`,
     allow: 'Allow',
     deny: 'Deny',
-    reason: 'Why (if you like)',
+    reason: 'Reason (optional)',
+    confinement(sandbox: string | null, network: boolean): string {
+      if (sandbox === null) return 'Runs as you, without a sandbox.'
+      return `Runs in a sandbox (${sandbox}), ${network ? 'with' : 'without'} network.`
+    },
+    wantsNetwork: 'It asks for the network.',
+    withNetwork: 'Grant network',
+    outside: 'Run outside the sandbox',
+    always: 'Always, for exactly this call',
+    granted({ network, outside }: { network: boolean; outside: boolean }): string {
+      return outside ? ', outside the sandbox' : network ? ', with network' : ''
+    },
     answered(status: string, by: string | null, reason: string | null): string {
       const who = by === null ? '' : ` by ${by}`
       return `${status === 'approved' ? 'Allowed' : 'Denied'}${who}${reason === null ? '' : `: ${reason}`}`
     },
     states: {
       writing: 'being written',
-      asking: 'waits for you',
+      asking: 'waiting for approval',
       running: 'running',
       done: 'done',
       failed: 'failed',

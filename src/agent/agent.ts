@@ -5,6 +5,7 @@ import type { AgentStates } from '../core/agent-states.ts'
 import type { Clock } from '../core/clock.ts'
 import { type Chain, type Entry, type ModelItem, type PlannedRequest, planRequest } from '../core/context.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Rules } from '../core/questions.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
 import { untilAborted } from '../core/until-aborted.ts'
@@ -35,6 +36,7 @@ export interface AgentDependencies extends AssemblerDependencies {
   mcp: McpTools
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
+  rules: Rules
   maxModelCalls: number
   clock: Clock
   log: { error(details: object, message: string): void }
@@ -93,6 +95,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         tools: [...(await deps.tools(turn.workspaceId)), ...(await untilAborted(mcp.tools(), signal))],
         policies,
         results,
+        rules: deps.rules,
         log,
       })
       const saver = new StateSaver({

@@ -9,7 +9,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod'
 import { calls, startModelServer } from '../../test/support/model-server.ts'
-import { allFrames, frameWhen, ofKind } from '../../test/support/runs.ts'
+import { allFrames, approve, frameWhen, ofKind } from '../../test/support/runs.ts'
 import { startTestServer } from '../../test/support/server.ts'
 import { createMcpTools } from './mcp.ts'
 
@@ -44,6 +44,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 const call = {
   tenant: 'default',
   conversationId: 'conv_x' as const,
+  grant: { network: false, outside: false },
   signal: new AbortController().signal,
   show() {},
 }
@@ -51,7 +52,13 @@ const errors: string[] = []
 const log = { error: (_: object, message: string) => errors.push(message) }
 
 function toolsOf(servers: Parameters<typeof createMcpTools>[0]['servers']) {
-  return createMcpTools({ servers, root: folder, environment: { PATH: process.env.PATH ?? '' }, log })
+  return createMcpTools({
+    servers,
+    root: folder,
+    environment: { PATH: process.env.PATH ?? '' },
+    sandbox: null,
+    log,
+  })
 }
 
 describe('tools of MCP servers', () => {
@@ -98,12 +105,12 @@ describe('tools of MCP servers', () => {
     const model = await startModelServer([{ events: calls('calc__add', { a: 1, b: 2 }) }])
     const server = await startTestServer({
       baseUrl: model.url,
-      mcpServers: { calc: { command: process.execPath, args: [program] } },
+      mcpServers: { calc: { command: process.execPath, args: [program], sandbox: false } },
     })
     const { id } = await server.client.createConversation()
     const { run_id } = await server.client.sendMessage(id, { content: 'add' })
     const { tool_call_id } = await frameWhen(server, id, 'tool.approval')
-    await server.client.answerApproval(id, run_id, { tool_call_id, approved: true })
+    await approve(server.client, id, run_id, tool_call_id)
     await frameWhen(server, id, 'final')
     expect(ofKind(await allFrames(server, id), 'tool.output')).toMatchObject([{ output: '3' }])
     expect(model.requests[0]?.tools.map((tool) => tool.name)).toContain('calc__add')

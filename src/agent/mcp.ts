@@ -1,9 +1,23 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { cutMiddle, cutText } from '../core/limits.ts'
+import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
+import type { Place, Sandbox } from '../sandbox/sandbox.ts'
+import { startProgram } from '../sandbox/start.ts'
+import { createProgramTransport } from './mcp-transport.ts'
 import { type Tool, ToolError } from './tools/tool.ts'
 
 /** A server that brings tools, as waymark.config.json names it: a command to run, or an address. */
 export type McpServer =
-  | { command: string; args?: string[] | undefined; env?: Record<string, string> | undefined }
+  | {
+      command: string
+      args?: string[] | undefined
+      env?: Record<string, string> | undefined
+      /** Whether it may use the network. Default: no, where there is a sandbox. */
+      network?: boolean | undefined
+      /** `false` runs it as the person would. */
+      sandbox?: boolean | undefined
+    }
   | { url: string; headers?: Record<string, string> | undefined }
 
 export interface McpTools {
@@ -14,6 +28,14 @@ export interface McpTools {
 
 const CALL_MS = 120_000
 const CONNECT_MS = 20_000
+/** How long a server may take to list its tools, page by page. */
+const LIST_MS = 30_000
+const MAX_PAGES = 20
+const MAX_TOOLS = 200
+const MAX_DESCRIPTION = 4000
+const MAX_SCHEMA_CHARACTERS = 32_000
+const MAX_OUTPUT_CHARACTERS = 4 * 1024 * 1024
+const HTTP_LIMITS = { silenceMs: CALL_MS, totalBytes: 64 * 1024 * 1024, eventBytes: 8 * 1024 * 1024 }
 /** A server that can't be reached is tried again after this. */
 const RETRY_MS = 30_000
 
@@ -27,6 +49,8 @@ export function createMcpTools(deps: {
   servers: Readonly<Record<string, McpServer>>
   root: string
   environment: Readonly<Record<string, string>>
+  /** Null where there is none. */
+  sandbox: { sandbox: Sandbox; place: Place } | null
   log: { error(details: object, message: string): void }
 }): McpTools {
   const connections = new Map<string, Connection>()
@@ -57,10 +81,10 @@ export function createMcpTools(deps: {
     await client.connect(await transportTo(server, deps), { timeout: CONNECT_MS })
     const tools = await allTools(client)
     return tools
-      .filter((tool) => isUsable(`${name}__${tool.name}`))
+      .filter((tool) => isUsable(`${name}__${tool.name}`) && hasUsableSchema(tool.inputSchema))
       .map((tool) => ({
         name: `${name}__${tool.name}`,
-        description: tool.description ?? '',
+        description: cutText(tool.description ?? '', MAX_DESCRIPTION),
         parameters: tool.inputSchema as Record<string, unknown>,
         isReadOnly: tool.annotations?.readOnlyHint === true,
         policy: 'ask',
@@ -70,7 +94,9 @@ export function createMcpTools(deps: {
             .callTool(params, undefined, { signal, timeout: CALL_MS })
             .catch((error: unknown) => {
               signal.throwIfAborted()
-              throw new ToolError(`The tool server ${name} failed: ${(error as Error).message}`)
+              throw new ToolError(
+                `The tool server ${name} failed: ${cutText((error as Error).message, 1000)}`,
+              )
             })
           return { output: outputOf(result), isFailed: result.isError === true }
         },
@@ -98,42 +124,76 @@ export function createMcpTools(deps: {
 
 async function allTools(client: Client) {
   const found = []
+  const until = Date.now() + LIST_MS
   let cursor: string | undefined
-  do {
-    const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout: CONNECT_MS })
-    found.push(...page.tools)
-    cursor = page.nextCursor
-  } while (cursor !== undefined)
-  return found
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const timeout = Math.min(CONNECT_MS, until - Date.now())
+    if (timeout <= 0) throw new Error('listing the tools takes too long')
+    const { tools, nextCursor } = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
+    found.push(...tools)
+    // A server may go on for ever; what it has beyond this is left out.
+    if (nextCursor === undefined || nextCursor === cursor || found.length >= MAX_TOOLS) break
+    cursor = nextCursor
+  }
+  return found.slice(0, MAX_TOOLS)
+}
+
+function hasUsableSchema(schema: unknown): boolean {
+  try {
+    return JSON.stringify(schema).length <= MAX_SCHEMA_CHARACTERS
+  } catch {
+    // Too deep.
+    return false
+  }
 }
 
 async function transportTo(
   server: McpServer,
-  { root, environment }: { root: string; environment: Readonly<Record<string, string>> },
-) {
+  {
+    root,
+    environment,
+    sandbox,
+  }: Pick<Parameters<typeof createMcpTools>[0], 'root' | 'environment' | 'sandbox'>,
+): Promise<Transport> {
   if ('url' in server) {
     const { StreamableHTTPClientTransport } = await import(
       '@modelcontextprotocol/sdk/client/streamableHttp.js'
     )
     return new StreamableHTTPClientTransport(new URL(server.url), {
       requestInit: { headers: server.headers ?? {} },
-    })
+      fetch: createBoundedFetch({ limits: HTTP_LIMITS }),
+    }) as Transport
   }
-  const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js')
-  return new StdioClientTransport({
-    command: server.command,
-    args: server.args ?? [],
-    env: { ...environment, ...server.env },
-    cwd: root,
-    stderr: 'ignore',
-  })
+  const { command, args = [], env = {}, network = false, sandbox: isConfined = true } = server
+  return createProgramTransport(() =>
+    startProgram({
+      argv: [command, ...args],
+      cwd: root,
+      environment: { ...environment, ...env },
+      confined: sandbox && isConfined ? { ...sandbox, network } : null,
+    }),
+  )
 }
 
 /** Text as text; of anything else what it is. */
 function outputOf(result: Awaited<ReturnType<Client['callTool']>>): unknown {
-  if (result.structuredContent !== undefined) return result.structuredContent
+  if (result.structuredContent !== undefined) return bounded(result.structuredContent)
   const parts = (result.content ?? []) as { type: string; text?: string; mimeType?: string }[]
-  return parts
+  const text = parts
+    .slice(0, MAX_PARTS)
     .map((part) => part.text ?? `[${part.type}${part.mimeType ? `: ${part.mimeType}` : ''}]`)
     .join('\n')
+  return cutMiddle(text, MAX_OUTPUT_CHARACTERS)
+}
+
+const MAX_PARTS = 1000
+
+/** As it is, unless it is too large or too deep to be stored. */
+function bounded(value: unknown): unknown {
+  try {
+    const text = JSON.stringify(value)
+    return text.length <= MAX_OUTPUT_CHARACTERS ? value : cutMiddle(text, MAX_OUTPUT_CHARACTERS)
+  } catch {
+    return '[an answer that is nested too deep]'
+  }
 }

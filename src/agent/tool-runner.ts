@@ -1,7 +1,10 @@
+import { hash } from 'node:crypto'
 import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
 import { Cancelled, type Turn } from '../core/agent.ts'
-import { cutText, MAX_ARGUMENTS_TEXT } from '../core/limits.ts'
+import { cutText } from '../core/limits.ts'
+import { type Grant, MAX_QUESTION_CHARACTERS, noGrant, type Question, type Rules } from '../core/questions.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
+import { copyOf } from '../protocol/ids.ts'
 import type { FunctionCall } from './provider/stream-frames.ts'
 import { shownOutput } from './provider/stream-items.ts'
 import type { ToolResults } from './tools/conversation.ts'
@@ -17,6 +20,7 @@ export interface ToolRunnerDependencies {
   tools: readonly Tool[]
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
+  rules: Pick<Rules, 'find'>
   log: { error(details: object, message: string): void }
 }
 
@@ -66,19 +70,51 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     }
     const args = parsed(call.arguments)
     if (args === undefined) return failed('The arguments are not JSON.')
-    if (policy === 'ask' && call.arguments.length > MAX_ARGUMENTS_TEXT) {
+    if (!needsAnswer(tool, policy, args)) return await runTool(tool, args, call, turn, noGrant)
+    const question = questionOf(tool, args, call)
+    const allowed = await allowedByRule(question, call, turn)
+    if (allowed) return await runTool(tool, args, call, turn, allowed)
+    if (call.arguments.length > MAX_QUESTION_CHARACTERS) {
       return failed(
         'This is too long to be shown to the person who would have to agree. Do it in smaller steps.',
       )
     }
-    if (policy === 'ask') {
-      const answer = await askPerson(call, turn)
-      if (!answer.approved) return failed(`A person said no${answer.reason ? `: ${answer.reason}` : '.'}`)
-    }
-    return await runTool(tool, args, call, turn)
+    const answer = await askPerson(question, call, turn)
+    if (!answer.approved) return failed(`A person said no${answer.reason ? `: ${answer.reason}` : '.'}`)
+    return await runTool(tool, args, call, turn, answer.grant)
   }
 
-  async function runTool(tool: Tool, args: unknown, call: FunctionCall, turn: Turn): Promise<ToolOutcome> {
+  /** A setting allows a tool, not the network: a program that wants it and has not got it is asked about. */
+  function needsAnswer(tool: Tool, policy: ToolPolicy, args: unknown): boolean {
+    if (policy === 'ask') return true
+    const confinement = tool.confinement?.(args)
+    return confinement !== undefined && confinement.wantsNetwork && !confinement.network
+  }
+
+  /** What a person who allowed this very call has granted it. */
+  async function allowedByRule(question: Question, call: FunctionCall, turn: Turn): Promise<Grant | null> {
+    if (turn.record.call(call.callId)?.approval) return null
+    const { tenant, workspaceId: place, mayChangeFiles } = turn
+    // A rule was made by someone who may change files, for those who may.
+    if (!mayChangeFiles) return null
+    const workspaceId = copyOf(place)?.workspaceId ?? place
+    const { toolName, subject, sha256 } = question
+    const rule = await deps.rules.find({ tenant, workspaceId, toolName, subject })
+    if (!rule) return null
+    const fields = { status: 'approved' as const, by: rule.by, grant: rule.grant, rule_id: rule.id }
+    turn.writer.write(
+      approvalFrame(call, { ...fields, question_sha256: sha256, ...confinementFields(question) }),
+    )
+    return rule.grant
+  }
+
+  async function runTool(
+    tool: Tool,
+    args: unknown,
+    call: FunctionCall,
+    turn: Turn,
+    grant: Grant,
+  ): Promise<ToolOutcome> {
     const { tenant, conversationId, signal, writer } = turn
     // Durable before it begins: after a crash we know that it may have happened, and who lost the run stops here (L8).
     writer.write(statusFrame(call, 'in_progress'))
@@ -88,7 +124,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       const show = (text: string) => {
         if (!signal.aborted) writer.write(outputFrame(call, { output: text, partial: true }))
       }
-      return await tool.run(args, { tenant, conversationId, signal, show })
+      return await tool.run(args, { tenant, conversationId, signal, show, grant })
     } catch (error) {
       if (signal.aborted) {
         if (signal.reason instanceof Cancelled) {
@@ -102,17 +138,22 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     }
   }
 
-  async function askPerson(call: FunctionCall, turn: Turn) {
+  async function askPerson(question: Question, call: FunctionCall, turn: Turn) {
     const { record, writer } = turn
-    const before = record.call(call.callId)?.approval ?? null
-    if (before === 'approved' || before === 'denied') return { approved: before === 'approved', reason: null }
-    await turn.ask(call.callId)
-    if (before === null) writer.write(approvalFrame(call, { status: 'requested' }))
+    const known = record.call(call.callId)
+    const before = known?.approval ?? null
+    if (before === 'approved' || before === 'denied') {
+      return { approved: before === 'approved', reason: null, grant: known?.grant ?? noGrant }
+    }
+    await turn.ask(call.callId, question)
+    const asked = { question_sha256: question.sha256, ...confinementFields(question) }
+    if (before === null) writer.write(approvalFrame(call, { status: 'requested', ...asked }))
     await writer.flush()
-    const { approved, reason, by } = await turn.answerTo(call.callId)
+    const { approved, reason, by, grant } = await turn.answerTo(call.callId)
     const status = approved ? 'approved' : 'denied'
-    writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }) }))
-    return { approved, reason }
+    const given = approved && question.confinement ? { grant } : {}
+    writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }), ...given }))
+    return { approved, reason, grant }
   }
 
   /** Writes the outcome and returns its whole text. */
@@ -213,9 +254,25 @@ function outputFrame(
 
 function approvalFrame(
   call: FunctionCall,
-  fields: Pick<FrameDraft<'tool.approval'>, 'status' | 'by' | 'reason'>,
+  fields: Pick<
+    FrameDraft<'tool.approval'>,
+    'status' | 'by' | 'reason' | 'question_sha256' | 'confinement' | 'grant' | 'rule_id'
+  >,
 ): FrameDraft<'tool.approval'> {
   return { kind: 'tool.approval', ...placeOf(call), tool_name: call.name, ...fields }
+}
+
+function questionOf(tool: Tool, args: unknown, call: FunctionCall): Question {
+  const confinement = tool.confinement?.(args) ?? null
+  const subject = tool.subject?.(args) ?? call.arguments
+  const sha256 = hash('sha256', JSON.stringify([call.callId, tool.name, call.arguments, confinement]))
+  return { toolName: tool.name, arguments: call.arguments, subject, confinement, sha256 }
+}
+
+function confinementFields({ confinement }: Question): Pick<FrameDraft<'tool.approval'>, 'confinement'> {
+  if (!confinement) return {}
+  const { sandbox, network, wantsNetwork: wants_network } = confinement
+  return { confinement: { sandbox, network, wants_network } }
 }
 
 function failed(output: string): ToolOutcome {

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { CommandError, count } from './output.ts'
+import { CommandError, count, printJson } from './output.ts'
 
 interface ApproveFlags extends Record<string, unknown> {
   message?: string
@@ -29,7 +29,7 @@ Examples:
       }
       const id = await conversationId(client, conversation)
       const done = await client.approve(id, flags.message === undefined ? {} : { message: flags.message })
-      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      if (flags.json) return printJson(done)
       const commit = done.approved_commit.slice(0, SHORT_ID)
       const what =
         done.commits_approved === 0

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, dim, localTime, printable } from './output.ts'
+import { bold, dim, localTime, printable, printJson } from './output.ts'
 
 const SHOWN = 50
 
@@ -19,7 +19,7 @@ Examples:
     .action(async (flags: Record<string, unknown>) => {
       const client = await connect(flags)
       const { items, next_cursor } = await client.audit({ limit: SHOWN })
-      if (flags.json) return console.log(JSON.stringify(items, null, 2))
+      if (flags.json) return printJson(items)
       if (items.length === 0) return console.log('Nothing has been deleted yet.')
       for (const { at, by, action, conversation_id, details } of items) {
         console.log(`${dim(localTime(at))}  ${bold(action)}  by ${printable(by)}  ${conversation_id ?? ''}`)

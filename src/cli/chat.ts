@@ -2,7 +2,8 @@ import { createInterface, type Interface } from 'node:readline'
 import type { Command } from 'commander'
 import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
-import { answer, denyUnattended, questionFor, readAnswer } from './ask.ts'
+import type { QuestionView } from '../protocol/api/runs.ts'
+import { answer, denyUnattended, prompt, questionText, readAnswer, readQuestion } from './ask.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from './conversation-view.ts'
 import { commandWith } from './options.ts'
@@ -74,7 +75,7 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
   const input = createInterface({ input: process.stdin, output: process.stdout, prompt: PROMPT })
   const asks = createAsks(input)
   const view = await openConversationView(client, conversation, {
-    onAsk: asks.add,
+    onAsk: (ask) => void showWhole(ask).catch(sayNotDone),
     onAskOver: asks.remove,
     onReconnected: asks.showAgain,
     onIdle: () => setImmediate(() => input.prompt(true)),
@@ -83,7 +84,13 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
   const left = leaveOnSecondInterrupt(client, conversation.id, view, input)
   const closed = new Promise<void>((resolve) => input.once('close', resolve))
 
-  async function take(line: string, ask: PendingAsk | undefined): Promise<void> {
+  /** A question is asked only with all of what would run. */
+  async function showWhole(ask: PendingAsk): Promise<void> {
+    const question = await readQuestion(client, conversation.id, ask)
+    if (question) asks.add({ ...ask, question })
+  }
+
+  async function take(line: string, ask: WholeAsk | undefined): Promise<void> {
     if (ask) return await asks.answered(client, conversation.id, ask, line)
     if (line.endsWith('\\')) {
       unfinished += `${line.slice(0, -1)}\n`
@@ -131,16 +138,19 @@ function isExpected(error: unknown): boolean {
   return error instanceof RequestError || error instanceof ConnectionError || error instanceof CommandError
 }
 
+/** With the whole of what would run. */
+type WholeAsk = PendingAsk & { question: QuestionView }
+
 /** What the agent asks just now. What was being typed is set aside while a question stands, and comes back behind it. */
 function createAsks(input: Interface) {
-  const asks: PendingAsk[] = []
+  const asks: WholeAsk[] = []
   let draft = ''
 
   function show(): void {
     const [ask] = asks
     if (!ask) return
-    input.setPrompt('[y/N, or why not] ')
-    process.stdout.write(questionFor(ask))
+    input.setPrompt(prompt(ask.question))
+    process.stdout.write(questionText(ask.question))
     input.prompt()
   }
 
@@ -160,7 +170,7 @@ function createAsks(input: Interface) {
   return {
     current: () => asks[0],
     showAgain: show,
-    add(ask: PendingAsk): void {
+    add(ask: WholeAsk): void {
       asks.push(ask)
       if (asks.length > 1) return
       setAside()
@@ -175,13 +185,13 @@ function createAsks(input: Interface) {
       console.log(dim('\n(that question no longer stands)'))
       next()
     },
-    async answered(client: Client, conversationId: string, ask: PendingAsk, line: string): Promise<void> {
+    async answered(client: Client, conversationId: string, ask: WholeAsk, line: string): Promise<void> {
       const given = readAnswer(line)
       if (given === null) return show()
       const index = asks.indexOf(ask)
       if (index >= 0) asks.splice(index, 1)
       next()
-      await answer(client, conversationId, ask, given)
+      await answer(client, conversationId, ask, given, ask.question)
     },
   }
 }

@@ -3,7 +3,7 @@ import type { CheckpointList } from '../protocol/api/work.ts'
 import { checkpointId, SHORT_ID, wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, count, dim, localTime, printable } from './output.ts'
+import { bold, count, dim, localTime, printable, printJson } from './output.ts'
 
 interface CheckpointsFlags extends Record<string, unknown> {
   limit: number
@@ -33,7 +33,7 @@ Examples:
       const id = await conversationId(client, conversation)
       if (flags.leftOut !== undefined) {
         const { left_out } = await client.checkpoint(id, flags.leftOut)
-        if (flags.json) return console.log(JSON.stringify(left_out, null, 2))
+        if (flags.json) return printJson(left_out)
         if (left_out.length === 0) console.log('It left nothing out.')
         for (const { path, reason } of left_out) console.log(`${reason.padEnd(10)}  ${printable(path)}`)
         return
@@ -46,7 +46,7 @@ Examples:
         items.push(...page.items)
         cursor = page.next_cursor ?? undefined
       } while (cursor !== undefined && items.length < flags.limit)
-      if (flags.json) return console.log(JSON.stringify(items, null, 2))
+      if (flags.json) return printJson(items)
       if (items.length === 0) return console.log('There is no checkpoint yet.')
       console.log(dim(id))
       for (const item of items) {

@@ -4,7 +4,7 @@ import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { printFileDiff, statOf } from './diff.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, dim, printable } from './output.ts'
+import { bold, CommandError, dim, printable, printJson } from './output.ts'
 
 interface CompareFlags extends Record<string, unknown> {
   diff?: boolean
@@ -35,7 +35,7 @@ Examples:
       const id = await conversationId(client, conversation)
       if (other === id) throw new CommandError('that is the same conversation; name another one as well')
       const compared = await client.compare(other, id, { limit: SHOWN, diff: flags.diff ?? false })
-      if (flags.json) return console.log(JSON.stringify(compared, null, 2))
+      if (flags.json) return printJson(compared)
       print(compared, flags.diff ?? false)
     })
 }

@@ -3,7 +3,7 @@ import type { ContextView } from '../protocol/api/context.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, count, dim, printable } from './output.ts'
+import { bold, CommandError, count, dim, printable, printJson } from './output.ts'
 
 interface ContextFlags extends Record<string, unknown> {
   at?: number
@@ -33,7 +33,7 @@ Examples:
       if (flags.request && context.request === null)
         throw new CommandError('the token lacks the scope records:read')
       if (flags.request) return console.log(context.request)
-      if (flags.json) return console.log(JSON.stringify(context, null, 2))
+      if (flags.json) return printJson(context)
       print(context)
     })
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, dim, localTime, printable } from './output.ts'
+import { bold, dim, localTime, printable, printJson } from './output.ts'
 
 interface ConversationsFlags extends Record<string, unknown> {
   json?: boolean
@@ -27,7 +27,7 @@ Examples:
       const client = await connect(flags)
       const query = words.length === 0 ? {} : { q: words.join(' ') }
       const { items, next_cursor } = await client.listConversations({ limit: SHOWN, ...query })
-      if (flags.json) return console.log(JSON.stringify(items, null, 2))
+      if (flags.json) return printJson(items)
       if (items.length === 0) return console.log('There is none.')
       for (const { id, title, updated_at, active_session } of items) {
         const session = active_session === null ? '' : `  ${active_session}`

@@ -3,7 +3,7 @@ import type { DeletedMessage } from '../protocol/api/lines.ts'
 import { SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, dim, localTime, printable } from './output.ts'
+import { bold, CommandError, dim, localTime, printable, printJson } from './output.ts'
 
 interface DeleteFlags extends Record<string, unknown> {
   conversation?: string
@@ -35,7 +35,7 @@ Examples:
           throw new CommandError('--whole deletes a conversation: name it with -c, and no message')
         }
         const gone = await client.deleteConversation(flags.conversation)
-        if (flags.json) return console.log(JSON.stringify(gone, null, 2))
+        if (flags.json) return printJson(gone)
         console.log(bold('The conversation was deleted.'))
         printCleared(gone.cleared)
         const undo = `waymark undelete -c ${flags.conversation}`
@@ -44,7 +44,7 @@ Examples:
       if (message === undefined) throw new CommandError('which message? `waymark log` shows their ids')
       const id = await conversationId(client, flags.conversation)
       const deleted = await client.deleteMessage(id, message)
-      if (flags.json) return console.log(JSON.stringify(deleted, null, 2))
+      if (flags.json) return printJson(deleted)
       console.log(
         bold(`The conversation now ends at event ${deleted.cut_after}. The files are as they were.`),
       )
@@ -86,7 +86,7 @@ Examples:
       }
       const id = await conversationId(client, flags.conversation)
       const done = await client.undelete(id, message === undefined ? {} : { message_id: message })
-      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      if (flags.json) return printJson(done)
       console.log(bold(`It is back. The conversation ends at event ${done.head_event_number}.`))
       printCleared(done.cleared)
       if (done.left_message_id !== null) {

@@ -3,7 +3,7 @@ import type { DiffView } from '../protocol/api/work.ts'
 import { checkpointId, projectPath } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { added, bold, dim, printable, removed } from './output.ts'
+import { added, bold, dim, printable, printJson, removed } from './output.ts'
 
 interface DiffFlags extends Record<string, unknown> {
   conversation?: string
@@ -36,7 +36,7 @@ Examples:
       const id = await conversationId(client, flags.conversation)
       const path = flags.path === undefined ? undefined : projectPath(flags, flags.path)
       const view = await client.diff(id, { from, to, path })
-      if (flags.json) return console.log(JSON.stringify(view, null, 2))
+      if (flags.json) return printJson(view)
       if (view.files.length === 0) return console.log('Nothing differs.')
       for (const file of view.files) {
         if (flags.stat) console.log(statOf(file))

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { examineWorkspace, watchAgain } from '../main.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, configAbove } from './options.ts'
-import { bold, count, endProgress, removed, showProgress } from './output.ts'
+import { bold, count, endProgress, printJson, removed, showProgress } from './output.ts'
 
 interface DoctorFlags extends Record<string, unknown> {
   watchAgain?: boolean
@@ -34,7 +34,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     const result = await examineWorkspace(config, store, showProgress)
     endProgress()
     if (result.problems.length > 0) process.exitCode = 1
-    if (flags.json) return console.log(JSON.stringify(result, null, 2))
+    if (flags.json) return printJson(result)
     for (const [what, bytes] of Object.entries(result.sizes)) {
       console.log(`${what.padEnd(12)} ${inMegabytes(bytes).padStart(10)}`)
     }

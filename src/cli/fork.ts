@@ -5,7 +5,7 @@ import { copyOf } from '../protocol/ids.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith, configAbove } from './options.ts'
-import { bold, dim, endProgress, printable, showProgress } from './output.ts'
+import { bold, dim, endProgress, printable, printJson, showProgress } from './output.ts'
 import { printReport, undoHint } from './restore.ts'
 
 interface ForkFlags extends Record<string, unknown> {
@@ -58,7 +58,7 @@ Examples:
           files,
         })
         .finally(endProgress)
-      if (flags.json) return console.log(JSON.stringify({ ...fork, restored }, null, 2))
+      if (flags.json) return printJson({ ...fork, restored })
       const place = `${id} at event ${fork.parent?.event_number}`
       console.log(`${bold(fork.id)}  ${printable(fork.title ?? '')}\n${dim(`forked from ${place}`)}`)
       if (restored) {

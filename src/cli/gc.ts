@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, count, endProgress, showProgress } from './output.ts'
+import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
 
 interface GcFlags extends Record<string, unknown> {
   dryRun?: boolean
@@ -34,7 +34,7 @@ Examples:
       const report = await client
         .collect({ ...(flags.dryRun ? { dry_run: true } : {}), ...(flags.now ? { now: true } : {}) })
         .finally(endProgress)
-      if (flags.json) return console.log(JSON.stringify(report, null, 2))
+      if (flags.json) return printJson(report)
       console.log(textOf(report))
     })
 }

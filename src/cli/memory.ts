@@ -3,7 +3,7 @@ import type { WantMemory } from '../protocol/api/context.ts'
 import { wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, dim, localTime, printable } from './output.ts'
+import { bold, CommandError, dim, localTime, printable, printJson } from './output.ts'
 
 interface MemoryFlags extends Record<string, unknown> {
   strategy?: 'none' | 'trim' | 'summarize' | 'compact'
@@ -54,7 +54,7 @@ Examples:
       }
       if (flags.now !== undefined) await client.shortenMemory(id, { strategy: flags.now })
       const memory = flags.undo ? await client.undoMemory(id) : await client.memory(id)
-      if (flags.json) return console.log(JSON.stringify(memory, null, 2))
+      if (flags.json) return printJson(memory)
       const limit = memory.max_tokens === null ? '' : ` at ${memory.max_tokens.toLocaleString('en')} tokens`
       console.log(bold(`${memory.strategy}${limit}`))
       if (memory.wanted !== null) console.log(`With the next message: ${memory.wanted}`)

@@ -40,6 +40,20 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd')
 }
 
+/** JSON for programs. On a terminal, characters that could steer it are written as escapes, which mean the same. */
+export function printJson(value: unknown, space: number | undefined = 2): void {
+  printJsonText(JSON.stringify(value, null, space))
+}
+
+export function printJsonText(text: string): void {
+  console.log(process.stdout.isTTY ? text.replace(UNPRINTABLE, escaped) : text)
+}
+
+function escaped(char: string): string {
+  // Line feeds of the layout are not in a string.
+  return char === '\n' ? char : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
 export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
 }

@@ -18,6 +18,7 @@ import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { resetCommand } from './reset.ts'
 import { restoreCommand } from './restore.ts'
+import { rulesCommand } from './rules.ts'
 import { sendCommand } from './send.ts'
 import { serveCommand } from './serve.ts'
 import { stopCommand } from './stop.ts'
@@ -68,6 +69,7 @@ Examples:
     rebuildCommand,
     gcCommand,
     auditCommand,
+    rulesCommand,
     tokenCommand,
   ]
   for (const command of commands) program.addCommand(command())

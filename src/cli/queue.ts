@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { dim, printable } from './output.ts'
+import { dim, printable, printJson } from './output.ts'
 
 interface QueueFlags extends Record<string, unknown> {
   remove?: string
@@ -31,7 +31,7 @@ Examples:
         return console.log(`Took ${flags.remove} out of the queue.`)
       }
       const queue = await client.queue(id)
-      if (flags.json) return console.log(JSON.stringify(queue, null, 2))
+      if (flags.json) return printJson(queue)
       if (queue.active === null && queue.items.length === 0) return console.log('The queue is empty.')
       if (queue.active)
         console.log(`running  ${queue.active.run_id}  ${dim(`since ${queue.active.started_at}`)}`)

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
+import { printJson } from './output.ts'
 import { printReport, undoHint } from './restore.ts'
 
 interface ResetFlags extends Record<string, unknown> {
@@ -28,7 +29,7 @@ Examples:
       const id = await conversationId(client, conversation)
       const done = await client.reset(id, flags.dryRun ? { dry_run: true } : {})
       if (done.skipped.length > 0) process.exitCode = 1
-      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      if (flags.json) return printJson(done)
       printReport(done, flags.dryRun ? 'would be' : null)
       if (done.pre_reset_checkpoint === null) return
       console.log(`${id} is now in ${done.new_session}.`)

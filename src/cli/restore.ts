@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { checkpointId, collect, projectPath, SHORT_ID } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, count, dim, printable, removed } from './output.ts'
+import { bold, count, dim, printable, printJson, removed } from './output.ts'
 
 interface RestoreFlags extends Record<string, unknown> {
   conversation?: string
@@ -44,7 +44,7 @@ Examples:
         ...(flags.dryRun ? { dry_run: true } : {}),
       })
       if (done.skipped.length > 0) process.exitCode = 1
-      if (flags.json) return console.log(JSON.stringify(done, null, 2))
+      if (flags.json) return printJson(done)
       printReport(done, flags.dryRun ? 'would be' : null)
       if (done.safety_checkpoint !== null) console.log(undoHint(done.safety_checkpoint, id, flags))
     })

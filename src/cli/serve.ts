@@ -25,6 +25,8 @@ export function serveCommand(): Command {
     'maxFileMb',
     'watch',
     'tools',
+    'sandbox',
+    'commandNetwork',
     'commandEnv',
     'modelTimeoutSeconds',
     'store',

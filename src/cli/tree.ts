@@ -3,7 +3,7 @@ import type { Family } from '../protocol/api/lines.ts'
 import { copyOf } from '../protocol/ids.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, dim, localTime, printable } from './output.ts'
+import { bold, dim, localTime, printable, printJson } from './output.ts'
 
 type Member = Family['items'][number]
 
@@ -23,7 +23,7 @@ Examples:
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
       const family = await client.tree(id)
-      if (flags.json) return console.log(JSON.stringify(family, null, 2))
+      if (flags.json) return printJson(family)
       for (const line of linesOf(family, id)) console.log(line)
     })
 }

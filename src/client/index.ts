@@ -28,7 +28,9 @@ import type {
   AnswerApproval,
   AttachmentView,
   OutputView,
+  QuestionView,
   QueueView,
+  RuleList,
   SendMessage,
   Stopped,
 } from '../protocol/api/runs.ts'
@@ -118,7 +120,12 @@ export interface Client {
   cancelRun(id: string, runId: string): Promise<void>
   /** Stops the current run; answers which, if there is one. The queue goes on. */
   stop(id: string): Promise<Stopped>
-  /** Answers a tool that asks whether it may run. */
+  /** The whole of what a tool waits to be allowed to do. */
+  question(id: string, runId: string, toolCallId: string): Promise<QuestionView>
+  /** Calls that are allowed without asking. */
+  rules(): Promise<RuleList>
+  removeRule(ruleId: string): Promise<void>
+  /** Answers a tool that asks whether it may run; a yes names the question. */
   answerApproval(id: string, runId: string, answer: AnswerApproval): Promise<void>
   /** The work session: what has changed since the last approval. */
   session(id: string): Promise<SessionView>
@@ -203,6 +210,12 @@ export function createClient(options: ClientOptions): Client {
     async answerApproval(id, runId, answer) {
       const path = `${one(id)}/runs/${encodeURIComponent(runId)}/approvals`
       await request(client, path, { method: 'POST', body: answer })
+    },
+    question: (id, runId, toolCallId) =>
+      json(`${one(id)}/runs/${encodeURIComponent(runId)}/approvals/${encodeURIComponent(toolCallId)}`),
+    rules: () => json('/rules'),
+    async removeRule(ruleId) {
+      await request(client, `/rules/${encodeURIComponent(ruleId)}`, { method: 'DELETE' })
     },
     session: (id) => json(`${one(id)}/session`),
     approve: (id, body = {}, { idempotencyKey } = {}) =>

@@ -1,6 +1,7 @@
 import type { Usage } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { RunHold } from './ledger.ts'
+import type { Grant, Question } from './questions.ts'
 import type { MessageExtras } from './queue.ts'
 import type { ChainStep, ContextPart } from './responses.ts'
 import type { RunRecord } from './run-record.ts'
@@ -36,7 +37,7 @@ export interface Turn {
   record: RunRecord
   signal: AbortSignal
   /** Makes the call one that a person can answer: before they are shown the question. */
-  ask(toolCallId: string): Promise<void>
+  ask(toolCallId: string, question: Question): Promise<void>
   /** Waits for their answer. */
   answerTo(toolCallId: string): Promise<PersonsAnswer>
 }
@@ -45,6 +46,7 @@ export interface PersonsAnswer {
   approved: boolean
   reason: string | null
   by: string
+  grant: Grant
 }
 
 export interface TurnOutcome {

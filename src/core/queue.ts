@@ -1,5 +1,6 @@
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { Idempotency, RunHold } from './ledger.ts'
+import type { Grant, Question } from './questions.ts'
 import type { RagScope } from './retrieval.ts'
 
 /** How many messages may wait behind the one that is being worked on (R1). */
@@ -23,7 +24,9 @@ export interface Queue {
   stopAll(command: CancelCommand): Promise<{ runId: RunId | null; waiting: WaitingMessage[] }>
 
   /** Stores that a person is asked; asking again for the same call changes nothing. */
-  ask(runId: RunId, toolCallId: string): Promise<void>
+  ask(runId: RunId, toolCallId: string, question: Question): Promise<void>
+  /** The question of a call that waits for an answer. */
+  question(query: QuestionQuery): Promise<Question>
   answer(command: AnswerCommand): Promise<void>
 
   /** The next run that nobody holds, now held by this worker, or null. */
@@ -101,6 +104,18 @@ export interface AnswerCommand extends CancelCommand {
   toolCallId: string
   approved: boolean
   reason: string | null
+  /** Which question is answered; needed for a yes. */
+  questionSha256: string | null
+  grant: Grant
+  /** The same call is allowed from now on. */
+  always: boolean
+}
+
+export interface QuestionQuery {
+  tenant: string
+  conversationId: ConversationId
+  runId: RunId
+  toolCallId: string
 }
 
 export interface ClaimCommand {
@@ -130,5 +145,5 @@ export interface Wishes {
   isQueued: boolean
   /** Who wants it stopped. */
   cancelledBy: string | null
-  answers: { toolCallId: string; approved: boolean; reason: string | null; by: string }[]
+  answers: { toolCallId: string; approved: boolean; reason: string | null; by: string; grant: Grant }[]
 }

@@ -1,4 +1,5 @@
 import type { AnyFrame, Frame, FrameDraft } from '../protocol/frames.ts'
+import { type Grant, noGrant } from './questions.ts'
 
 /**
  * What a run's frames say so far: which items are open, which calls have begun, which have an outcome. Made from the
@@ -31,6 +32,7 @@ export interface CallRecord {
   hasBegun: boolean
   outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
   approval: 'requested' | 'approved' | 'denied' | null
+  grant: Grant
 }
 
 type Said = { text: string; refusal: string; reasoning: string; responseId: string | undefined }
@@ -50,7 +52,11 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
 
   function callOf(toolCallId: string): CallRecord {
     let call = calls.get(toolCallId)
-    if (!call) calls.set(toolCallId, (call = { asked: null, hasBegun: false, outcome: null, approval: null }))
+    if (!call)
+      calls.set(
+        toolCallId,
+        (call = { asked: null, hasBegun: false, outcome: null, approval: null, grant: noGrant }),
+      )
     return call
   }
 
@@ -89,7 +95,7 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
         if (!frame.partial) callOf(frame.tool_call_id).outcome = frame
         return
       case 'tool.approval':
-        callOf(frame.tool_call_id).approval = frame.status
+        Object.assign(callOf(frame.tool_call_id), { approval: frame.status, grant: frame.grant ?? noGrant })
         return
       default:
     }

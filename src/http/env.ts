@@ -6,6 +6,7 @@ import type { Collecting, CollectionStore } from '../core/collection.ts'
 import type { Deletions } from '../core/deletions.ts'
 import type { Forks } from '../core/forks.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
@@ -36,6 +37,7 @@ export interface AppDependencies {
   results: {
     find(tenant: string, conversationId: ConversationId, toolCallId: string): Promise<string | null>
   }
+  rules: Pick<Rules, 'list' | 'remove'>
   preview: Agent['preview']
   responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting

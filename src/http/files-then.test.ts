@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allFrames, ask, frameWhen, ofKind } from '../../test/support/runs.ts'
+import { allFrames, approve, ask, frameWhen, ofKind } from '../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
 
@@ -118,7 +118,7 @@ describe('the files as they were at an event', () => {
       ].join('\n'),
     )
     const { stream_id, tool_call_id } = await frameWhen(server, id, 'tool.approval')
-    await server.client.answerApproval(id, stream_id ?? '', { tool_call_id, approved: true })
+    await approve(server.client, id, stream_id ?? '', tool_call_id)
     const edits = ofKind(await done, 'file.edit')
     expect(edits.map(({ path, change }) => [path, change])).toEqual([
       ['d/f', 'deleted'],

@@ -36,6 +36,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   lease_lost: 409,
   run_ended: 409,
   run_not_found: 404,
+  rule_not_found: 404,
   segment_cut: 409,
   storage_failed: 503,
   too_slow: 503,

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { calls, startModelServer } from '../../test/support/model-server.ts'
 import {
   allFrames,
+  approve,
   ask,
   finalOf,
   framesIn,
@@ -237,9 +238,16 @@ describe('messages and runs', () => {
     expect(asked).toMatchObject({ status: 'requested', tool_name: 'list_files' })
     const { tool_call_id } = asked
     await expect(
-      server.client.answerApproval(id, run_id, { tool_call_id: 'call_other', approved: true }),
+      server.client.answerApproval(id, run_id, {
+        tool_call_id: 'call_other',
+        approved: true,
+        question_sha256: 'x',
+      }),
     ).rejects.toMatchObject({ code: 'approval_not_pending' })
-    await server.client.answerApproval(id, run_id, { tool_call_id, approved: true })
+    await expect(
+      server.client.answerApproval(id, run_id, { tool_call_id, approved: true }),
+    ).rejects.toMatchObject({ code: 'invalid_request' })
+    await approve(server.client, id, run_id, tool_call_id)
     await ended(id, run_id)
     const [tool] = toolsOf(runsOf(transcriptOf(await allFrames(server, id)))[0])
     expect(tool).toMatchObject({ toolStatus: 'completed', approval: { status: 'approved', by: 'local' } })
@@ -357,7 +365,7 @@ describe('messages and runs', () => {
         ...init,
         headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` },
       })
-    const approval = { method: 'POST', body: JSON.stringify({ tool_call_id: 'x', approved: true }) }
+    const approval = { method: 'POST', body: JSON.stringify({ tool_call_id: 'x', approved: false }) }
     const run = newId('run')
     expect((await as(reader, `/conversations/${id}/runs/${run}/approvals`, approval)).status).toBe(403)
     for (const [path, init] of [
@@ -413,7 +421,7 @@ describe('an approval and a restart', () => {
 
     const second = await startTestServer({ project })
     await frameWhen(second, id, 'lifecycle', (frame) => frame.reason?.includes('interruption') ?? false)
-    await second.client.answerApproval(id, run_id, { tool_call_id, approved: true })
+    await approve(second.client, id, run_id, tool_call_id)
     await frameWhen(second, id, 'final')
     const frames = await allFrames(second, id)
     expect(ofKind(frames, 'tool.approval').map((frame) => frame.status)).toEqual(['requested', 'approved'])

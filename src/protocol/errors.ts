@@ -31,6 +31,7 @@ export const errorCodes = [
   'lease_lost',
   'run_ended',
   'run_not_found',
+  'rule_not_found',
   'segment_cut',
   'storage_failed',
   'too_slow',

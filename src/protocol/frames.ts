@@ -161,6 +161,16 @@ export const kindShapes = {
     status: z.enum(['requested', 'approved', 'denied']),
     reason: z.string().optional(),
     by: z.string().optional(),
+    /** Names the question that is asked, or answered. */
+    question_sha256: z.string().optional(),
+    /** How the program would run; for tools that start one. */
+    confinement: z
+      .object({ sandbox: z.string().nullable(), network: z.boolean(), wants_network: z.boolean() })
+      .optional(),
+    /** What was allowed besides. */
+    grant: z.object({ network: z.boolean(), outside: z.boolean() }).optional(),
+    /** The rule that allowed it. */
+    rule_id: z.string().optional(),
   },
   'chunk.delta': {
     ...item,

@@ -1,5 +1,5 @@
 /** Every id is `<prefix>_<26 characters>`: 48 bits of time, then 80 of chance, so ids sort by their time. */
-export const idPrefixes = ['conv', 'seg', 'run', 'msg', 'resp', 'tok'] as const
+export const idPrefixes = ['conv', 'seg', 'run', 'msg', 'resp', 'tok', 'rule'] as const
 export type IdPrefix = (typeof idPrefixes)[number]
 export type Id<P extends IdPrefix> = `${P}_${string}`
 

@@ -74,7 +74,13 @@ function changed(tool: ToolItem, frame: ToolFrame): ToolItem {
       return {
         ...tool,
         name: tool.name ?? frame.tool_name,
-        approval: { status: frame.status, reason: frame.reason ?? null, by: frame.by ?? null },
+        approval: {
+          status: frame.status,
+          reason: frame.reason ?? null,
+          by: frame.by ?? null,
+          confinement: frame.confinement ?? tool.approval?.confinement ?? null,
+          grant: frame.grant ?? null,
+        },
       }
   }
 }

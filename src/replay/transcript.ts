@@ -90,6 +90,15 @@ export interface ReasoningItem extends ItemPlace {
 export const toolPhases = ['arguments', 'called', 'output', 'failed'] as const
 export type ToolPhase = (typeof toolPhases)[number]
 
+export interface Approval {
+  status: 'requested' | 'approved' | 'denied'
+  reason: string | null
+  by: string | null
+  /** How the program would run, or ran; null for tools that start none. */
+  confinement: { sandbox: string | null; network: boolean; wants_network: boolean } | null
+  grant: { network: boolean; outside: boolean } | null
+}
+
 export interface ToolItem extends ItemPlace {
   type: 'tool'
   toolCallId: string | null
@@ -105,7 +114,7 @@ export interface ToolItem extends ItemPlace {
   output: unknown
   /** There is more of it than the frame holds. */
   isOutputCut: boolean
-  approval: { status: 'requested' | 'approved' | 'denied'; reason: string | null; by: string | null } | null
+  approval: Approval | null
   edits: readonly FileEdit[]
   details: Frame<'tool.status'>['tool'] | null
   startedAt: string

@@ -316,15 +316,53 @@ export function describeQueue(name: string, open: OpenStore): void {
         approved: true,
         reason: 'go',
         by: 'me',
+        questionSha256: 'q1',
+        grant: { network: true, outside: false },
+        always: true,
+      }
+      const question = {
+        toolName: 'run_command',
+        arguments: '{"command":"ls"}',
+        subject: 'ls',
+        confinement: null,
+        sha256: 'q1',
       }
       await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'approval_not_pending' })
-      await store.queue.ask(runId, 'call_1')
-      await store.queue.ask(runId, 'call_1')
+      await store.queue.ask(runId, 'call_1', question)
+      await store.queue.ask(runId, 'call_1', question)
+      const query = { tenant: TENANT, conversationId: id, runId, toolCallId: 'call_1' }
+      expect(await store.queue.question(query)).toEqual(question)
+      await expect(store.queue.question({ ...query, tenant: 'other' })).rejects.toMatchObject({
+        code: 'conversation_not_found',
+      })
+      // A yes to something else than what waits is no yes.
+      for (const questionSha256 of ['q2', null]) {
+        await expect(store.queue.answer({ ...answer, questionSha256 })).rejects.toMatchObject({
+          code: 'approval_not_pending',
+        })
+      }
       await store.queue.answer(answer)
       await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'approval_not_pending' })
-      await store.queue.ask(runId, 'call_1')
+      await expect(store.queue.question(query)).rejects.toMatchObject({ code: 'approval_not_pending' })
+      const call = { tenant: TENANT, workspaceId: null, toolName: 'run_command' }
+      const rule = await store.rules.find({ ...call, subject: 'ls' })
+      expect(rule).toMatchObject({ subject: 'ls', grant: { network: true, outside: false }, by: 'me' })
+      expect(await store.rules.find({ ...call, subject: 'ls ' })).toBeNull()
+      expect(await store.rules.find({ ...call, tenant: 'other', subject: 'ls' })).toBeNull()
+      expect(await store.rules.find({ ...call, workspaceId: 'w', subject: 'ls' })).toBeNull()
+      expect(await store.rules.list(TENANT)).toEqual([rule])
+      expect(await store.rules.remove('other', rule?.id ?? '')).toBe(false)
+      expect(await store.rules.remove(TENANT, rule?.id ?? '')).toBe(true)
+      expect(await store.rules.list(TENANT)).toEqual([])
+      await store.queue.ask(runId, 'call_1', question)
       expect((await store.queue.wishes(runId)).answers).toEqual([
-        { toolCallId: 'call_1', approved: true, reason: 'go', by: 'me' },
+        {
+          toolCallId: 'call_1',
+          approved: true,
+          reason: 'go',
+          by: 'me',
+          grant: { network: true, outside: false },
+        },
       ])
       await end(claim as Claim)
       expect((await store.queue.wishes(runId)).answers).toEqual([])

@@ -1,5 +1,6 @@
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { Queue } from '../core/queue.ts'
+import { newId } from '../protocol/ids.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
@@ -38,11 +39,14 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
     async stopAll(command) {
       return await write('stopAll', command, command.conversationId)
     },
-    async ask(runId, toolCallId) {
-      await write('ask', { runId, toolCallId })
+    async ask(runId, toolCallId, question) {
+      await write('ask', { runId, toolCallId, question })
     },
+    question: async (query) => accepted(await stored(engine.read('readQuestion', query), 'read')).question,
     async answer(command) {
-      await write('answerAsk', command, command.conversationId)
+      const now = clock.now()
+      const added = { ruleId: newId('rule', now), now: timestamp(now) }
+      await write('answerAsk', { ...command, ...added }, command.conversationId)
     },
     async claim(command) {
       for (const runId of await stored(engine.read('claimable', command), 'read')) {

@@ -104,7 +104,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       writer,
       record,
       signal: aborter.signal,
-      ask: (toolCallId) => queue.ask(runId, toolCallId),
+      ask: (toolCallId, question) => queue.ask(runId, toolCallId, question),
       async answerTo(toolCallId) {
         asked.take((await queue.wishes(runId)).answers)
         return await asked.next(toolCallId)

@@ -87,7 +87,8 @@ describe('the run worker', () => {
   it('a question can be answered as soon as it is seen', async () => {
     const agent: Pick<Agent, 'run'> = {
       async run(turn) {
-        await turn.ask('call_1')
+        const question = { toolName: 'x', arguments: '{}', subject: '{}', confinement: null, sha256: 'q' }
+        await turn.ask('call_1', question)
         const place = { output_index: 0, item_id: 'i', tool_call_id: 'call_1', tool_name: 'x' }
         turn.writer.write({ kind: 'tool.approval', ...place, status: 'requested' })
         await turn.writer.flush()
@@ -99,6 +100,9 @@ describe('the run worker', () => {
           approved: true,
           reason: null,
           by: 'me',
+          questionSha256: 'q',
+          grant: { network: false, outside: false },
+          always: false,
         })
         const answer = await turn.answerTo('call_1')
         await answering

@@ -70,7 +70,7 @@ describe('the transcript in a browser', () => {
     expect(await replace.locator('.diff-line.added .content').allInnerTexts()).toEqual(['three'])
 
     const command = page.locator('.tool', { hasText: 'run_command' })
-    await command.getByText('waits for you').waitFor()
+    await command.getByText('waiting for approval').waitFor()
     await command.getByRole('button', { name: 'Allow' }).click()
     await command.getByText('Output so far').waitFor()
     await expect.poll(() => command.locator('.output').innerText()).toContain('first')
@@ -92,7 +92,7 @@ describe('the transcript in a browser', () => {
     const { page } = await start('Denied')
     await say(page, '!run_command {"command":"rm -rf /"}')
     const command = page.locator('.tool', { hasText: 'run_command' })
-    await command.getByRole('textbox', { name: 'Why (if you like)' }).fill('too dangerous')
+    await command.getByRole('textbox', { name: 'Reason (optional)' }).fill('too dangerous')
     await command.getByRole('button', { name: 'Deny' }).click()
     await command.getByText('denied', { exact: true }).waitFor()
     await untilIdle(page)

@@ -1,7 +1,7 @@
 import { createParser } from 'eventsource-parser'
 import { expect } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
-import type { SendMessage } from '../../src/protocol/api/runs.ts'
+import type { AnswerApproval, SendMessage } from '../../src/protocol/api/runs.ts'
 import type { FrameKind } from '../../src/protocol/frame-kinds.ts'
 import type { AnyFrame, Frame } from '../../src/protocol/frames.ts'
 import { applyFrames } from '../../src/replay/reduce.ts'
@@ -91,4 +91,21 @@ export async function framesOf(client: Client, id: string): Promise<AnyFrame[]> 
     for (const item of items) if (item.type === 'frame') frames.push(item.frame)
   }
   return frames
+}
+
+/** Says yes to a call as a person would: having read the question. */
+export async function approve(
+  client: Client,
+  id: string,
+  runId: string,
+  toolCallId: string,
+  more: Pick<AnswerApproval, 'grant' | 'always'> = {},
+): Promise<void> {
+  const { question_sha256 } = await client.question(id, runId, toolCallId)
+  await client.answerApproval(id, runId, {
+    tool_call_id: toolCallId,
+    approved: true,
+    question_sha256,
+    ...more,
+  })
 }

@@ -8,6 +8,7 @@ import type { BlobStore } from '../../src/core/blobs.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { CollectionStore } from '../../src/core/collection.ts'
 import type { Ledger } from '../../src/core/ledger.ts'
+import type { Rules } from '../../src/core/questions.ts'
 import type { Queue } from '../../src/core/queue.ts'
 import type { WorkStore } from '../../src/core/work-sessions.ts'
 import { createAgentStates } from '../../src/stores/agent-states.ts'
@@ -18,6 +19,7 @@ import { createGroupedWrites } from '../../src/stores/grouped-writes.ts'
 import { createLedger } from '../../src/stores/ledger.ts'
 import { openPostgres } from '../../src/stores/postgres/open.ts'
 import { createQueue } from '../../src/stores/queue.ts'
+import { createRules } from '../../src/stores/rules.ts'
 import { openSqlite } from '../../src/stores/sqlite/open.ts'
 import { createWorkStore } from '../../src/stores/work-store.ts'
 import { createCollector } from '../../src/workers/collector.ts'
@@ -26,6 +28,7 @@ import { createCollector } from '../../src/workers/collector.ts'
 export interface TestStore {
   ledger: Ledger
   queue: Queue
+  rules: Rules
   states: AgentStates
   work: WorkStore
   engine: Engine
@@ -70,7 +73,8 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
     ledgers.push(ledger)
     const queue = createQueue({ engine: one, clock: systemClock, writes })
     const work = createWorkStore({ engine: one, clock: systemClock, writes })
-    return { ledger, queue, work, states: createAgentStates({ engine: one, writes }) }
+    const rules = createRules(one)
+    return { ledger, queue, rules, work, states: createAgentStates({ engine: one, writes }) }
   }
   const collection = createCollectionStore({ engine, clock: systemClock })
   return {

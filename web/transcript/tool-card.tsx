@@ -1,15 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { memo, useEffect, useRef, useState } from 'react'
+import { memo, useEffect, useRef } from 'react'
 import type { FileEdit, ToolItem } from '../../src/replay/transcript.ts'
-import { focusComposer } from '../composer/focus.ts'
-import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
-import { useNotices } from '../controls/notices.tsx'
 import { ShowAll } from '../controls/show-all.tsx'
 import { durationOf, shortened } from '../format.ts'
 import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
+import { Approval } from './approval.tsx'
 import { Counts, DiffView } from './diff-view.tsx'
 import { Highlighted } from './highlight.tsx'
 import { useKept, useOpen } from './open-parts.tsx'
@@ -28,6 +26,8 @@ type State = 'writing' | 'asking' | 'running' | 'done' | 'failed' | 'denied' | '
 export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, isOver }: ToolProps) {
   const state = stateOf(tool, isOver)
   const isReadOnly = useReadOnly()
+  const mayAnswer = useMay('workspace:write')
+  const isAsked = state === 'asking' && !isReadOnly && mayAnswer
   const isOpenByItself =
     state === 'asking' || state === 'running' || state === 'failed' || isShort(tool.edits)
   const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
@@ -44,13 +44,15 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   )
   return (
     <Foldable isOpen={isOpen} onToggle={toggle} heading={heading} className={`tool ${state}`}>
-      <Arguments tool={tool} isOpen={tool.edits.length === 0 && state !== 'failed'} />
-      {state === 'asking' && !isReadOnly && (
+      {isAsked ? (
         <Approval tool={tool} conversationId={conversationId} runId={runId} />
+      ) : (
+        <Arguments tool={tool} isOpen={tool.edits.length === 0 && state !== 'failed'} />
       )}
       {tool.approval && tool.approval.status !== 'requested' && (
         <p className="approval-answer">
           {text.tools.answered(tool.approval.status, tool.approval.by, tool.approval.reason)}
+          {tool.approval.grant && text.tools.granted(tool.approval.grant)}
         </p>
       )}
       {tool.edits.map((edit, index) => (
@@ -183,47 +185,6 @@ export function Edit({ edit }: { edit: FileEdit }) {
       ) : (
         <DiffView diff={edit.diff} label={edit.path} />
       )}
-    </div>
-  )
-}
-
-/** Asks before a tool runs; whoever answers may say why. */
-function Approval({ tool, conversationId, runId }: Omit<ToolProps, 'isOver'>) {
-  const { attempt } = useNotices()
-  const mayAnswer = useMay('workspace:write')
-  const [reason, setReason] = useKept(`reason ${runId} ${tool.key}`, '')
-  const [isSent, setSent] = useState(false)
-  async function answer(approved: boolean): Promise<void> {
-    setSent(true)
-    focusComposer()
-    await attempt(async () => {
-      try {
-        await server.answerApproval(conversationId, runId, {
-          tool_call_id: tool.toolCallId ?? '',
-          approved,
-          ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
-        })
-      } catch (error) {
-        setSent(false)
-        throw error
-      }
-    })
-  }
-  return (
-    <div className="approval" role="group" aria-label={text.tools.mayItRun(tool.name ?? tool.toolType)}>
-      <p>{text.tools.mayItRun(tool.name ?? tool.toolType)}</p>
-      <input
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-        placeholder={text.tools.reason}
-        aria-label={text.tools.reason}
-      />
-      <Button look="main" icon="check" disabled={isSent || !mayAnswer} onClick={() => void answer(true)}>
-        {text.tools.allow}
-      </Button>
-      <Button look="danger" icon="close" disabled={isSent || !mayAnswer} onClick={() => void answer(false)}>
-        {text.tools.deny}
-      </Button>
     </div>
   )
 }

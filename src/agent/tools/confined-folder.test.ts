@@ -21,6 +21,7 @@ import { walkTools } from './walk.ts'
 const call = {
   tenant: 'default',
   conversationId: 'conv_x' as const,
+  grant: { network: false, outside: false },
   signal: new AbortController().signal,
   show() {},
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
 import { type FileHandle, mkdir, open, realpath, rename, rm, unlink } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { isInside } from '../../sandbox/paths.ts'
 
 /** A path that leads out of the workspace, or to what no tool may touch. */
 export class PathRefused extends Error {}
@@ -204,10 +205,6 @@ async function realParts(root: string, parts: readonly string[], followLast: boo
     if (last === undefined) throw new PathRefused('the workspace is gone')
     missing.unshift(last)
   }
-}
-
-function isInside(folder: string, path: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
 }
 
 function fileName(parts: readonly string[], path: string): string {

@@ -24,7 +24,7 @@ const SECRETS = {
 
 function toolWith(environment: Record<string, string | undefined>) {
   const { commandEnvironment } = readConfig({ project: root }, environment)
-  return runCommandTool({ root, environment: commandEnvironment })
+  return runCommandTool({ root, environment: commandEnvironment, sandbox: null, network: false })
 }
 
 function run(args: object, options: { signal?: AbortSignal; show?: (text: string) => void } = {}) {
@@ -32,6 +32,7 @@ function run(args: object, options: { signal?: AbortSignal; show?: (text: string
   return tool.run(args, {
     tenant: 'default',
     conversationId: 'conv_x',
+    grant: { network: false, outside: false },
     signal: options.signal ?? new AbortController().signal,
     show: options.show ?? (() => {}),
   })
@@ -112,8 +113,8 @@ describe('run_command', () => {
     const module = fileURLToPath(new URL('./run-command.ts', import.meta.url))
     const mark = `sleep 63.${process.pid}`
     const script = `import { runCommandTool } from ${JSON.stringify(module)}
-      const tool = runCommandTool({ root: ${JSON.stringify(root)}, environment: { PATH: process.env.PATH } })
-      await tool.run({ command: 'echo begun > begun.txt; ${mark}; echo late > late.txt' }, { signal: new AbortController().signal, show() {} })`
+      const tool = runCommandTool({ root: ${JSON.stringify(root)}, environment: { PATH: process.env.PATH }, sandbox: null, network: false })
+      await tool.run({ command: 'echo begun > begun.txt; ${mark}; echo late > late.txt' }, { signal: new AbortController().signal, show() {}, grant: { network: false, outside: false } })`
     const server = spawn(process.execPath, ['--input-type=module-typescript', '-e', script], {
       stdio: 'inherit',
     })

@@ -1,5 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, lstatSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import * as z from 'zod'
+import type { Grant } from '../../core/questions.ts'
+import type { Place, Sandbox } from '../../sandbox/sandbox.ts'
+import { signalGroup, startProgram } from '../../sandbox/start.ts'
 import { createOutputBuffer } from './output-buffer.ts'
 import { defineTool, type Tool, ToolError } from './tool.ts'
 
@@ -11,7 +15,7 @@ const GRACE_MS = 80
 const DRAIN_MS = 150
 
 /**
- * The command's own shell, and beside it a process that waits for us: when we are gone, however that came about, it ends
+ * Outside a sandbox: the command's own shell, and beside it a process that waits for us: when we are gone, however that came about, it ends
  * the whole group. A command never outlives the server that would have noted what it did.
  */
 const SHELL = `exec 3<&0 </dev/null
@@ -23,6 +27,15 @@ export interface CommandOptions {
   root: string
   /** All that commands see of our environment: no secrets of ours are in it. */
   environment: Readonly<Record<string, string>>
+  /** Null where there is no sandbox: then it runs as the person would. */
+  sandbox: { sandbox: Sandbox; place: Place } | null
+  /** Whether commands may use the network without a grant. */
+  network: boolean
+}
+
+/** What is read of a call before it is checked as a whole. */
+function given(args: unknown): { command?: unknown; needs_network?: unknown } {
+  return typeof args === 'object' && args !== null ? args : {}
 }
 
 export function runCommandTool(options: CommandOptions): Tool {
@@ -30,15 +43,31 @@ export function runCommandTool(options: CommandOptions): Tool {
     name: 'run_command',
     description:
       'Runs a shell command in the workspace and returns its output and exit code. It has no input. ' +
-      'What it leaves in the background ends with it.',
+      'What it leaves in the background ends with it. ' +
+      (options.sandbox
+        ? 'It runs in a sandbox: only the workspace can be written, and there is no network unless a person grants it.'
+        : ''),
     policy: 'ask',
+    confinement: (args) => ({
+      sandbox: options.sandbox?.sandbox.name ?? null,
+      network: options.network || options.sandbox === null,
+      wantsNetwork: given(args).needs_network === true,
+    }),
+    subject: (args) => {
+      const { command } = given(args)
+      return typeof command === 'string' ? command : null
+    },
     args: z.object({
       command: z.string().min(1),
       timeout_seconds: z.int().min(1).max(MAX_SECONDS).default(DEFAULT_SECONDS),
+      needs_network: z
+        .boolean()
+        .optional()
+        .describe('Whether it has to reach other machines, to install packages for example'),
     }),
-    async run({ command, timeout_seconds }, { signal, show }) {
+    async run({ command, timeout_seconds }, { signal, show, grant }) {
       const output = createOutputBuffer(show)
-      const { code, killedBy, isTimedOut } = await runToEnd(options, command, {
+      const { code, killedBy, isTimedOut, note } = await runToEnd(options, command, grant, {
         milliseconds: timeout_seconds * 1000,
         signal,
         onOutput: (chunk) => output.push(chunk),
@@ -51,7 +80,7 @@ export function runCommandTool(options: CommandOptions): Tool {
           ? `It was ended by ${killedBy}.`
           : `Exit code ${code}.`
       return {
-        output: `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}[${how}]`,
+        output: `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}[${how}${note}]`,
         isFailed: isTimedOut || killedBy !== null || code !== 0,
       }
     },
@@ -62,23 +91,40 @@ interface Ended {
   code: number | null
   killedBy: string | null
   isTimedOut: boolean
+  /** What a person should know besides. */
+  note: string
+}
+
+/**
+ * A file that makes git take its settings from elsewhere. Mounts can't keep it from being made, and no git leaves one in
+ * a repository's own directory, so it is removed when the command has ended.
+ */
+function removeRedirection(root: string): string {
+  const folder = join(root, '.git')
+  const file = join(folder, 'commondir')
+  if (!lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() || !existsSync(file)) return ''
+  rmSync(file, { force: true })
+  return ' Removed .git/commondir, which would have changed what git executes.'
 }
 
 function runToEnd(
-  { root, environment }: CommandOptions,
+  { root, environment, sandbox, network }: CommandOptions,
   command: string,
+  grant: Grant,
   how: { milliseconds: number; signal: AbortSignal; onOutput: (chunk: Buffer) => void },
 ): Promise<Ended> {
   const { milliseconds, signal, onOutput } = how
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
-    const child = spawn('/bin/sh', ['-c', SHELL, 'sh', command], {
+    const isInside = sandbox !== null && !grant.outside
+    const child = startProgram({
+      argv: ['/bin/sh', '-c', isInside ? 'exec /bin/sh -c "$1" 2>&1' : SHELL, 'sh', command],
       cwd: root,
-      env: { ...environment },
-      // A group of its own, so that all of it can be ended.
-      detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
+      environment,
+      confined: isInside ? { ...sandbox, network: network || grant.network } : null,
     })
+    // A sandbox ends with us by itself; outside, a process waits for this pipe to close.
+    if (isInside) child.stdin.end()
     let isTimedOut = false
     let forced: NodeJS.Timeout | undefined
     const stop = () => {
@@ -101,7 +147,7 @@ function runToEnd(
       child.stdin.destroy()
       child.stdout.destroy()
       child.stderr.destroy()
-      resolve({ code, killedBy, isTimedOut })
+      resolve({ code, killedBy, isTimedOut, note: isInside ? removeRedirection(root) : '' })
     }
     child.once('error', (error) => {
       finish(null, null)
@@ -117,14 +163,4 @@ function runToEnd(
       })
     })
   })
-}
-
-function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
-  if (child.pid === undefined) return
-  try {
-    process.kill(-child.pid, name)
-  } catch (error) {
-    // Nobody is left.
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
 }

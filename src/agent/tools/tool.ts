@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { Confinement, Grant } from '../../core/questions.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 
@@ -12,6 +13,10 @@ export interface Tool {
   isReadOnly: boolean
   /** What happens when the policy says nothing about it. */
   policy: ToolPolicy
+  /** For tools that start a program: how it would run. */
+  confinement?(args: unknown): Confinement
+  /** What a rule for this call goes by; default: all its arguments, as they were written. */
+  subject?(args: unknown): string | null
   run(args: unknown, call: ToolCall): Promise<ToolOutcome>
 }
 
@@ -21,6 +26,8 @@ export interface ToolCall {
   tenant: string
   conversationId: ConversationId
   signal: AbortSignal
+  /** What a person, or a rule, has allowed besides the call. */
+  grant: Grant
   /** Shows output while the tool is still at work. */
   show(text: string): void
 }
@@ -44,9 +51,12 @@ export function defineTool<S extends z.ZodType>(definition: {
   args: S
   isReadOnly?: boolean
   policy?: ToolPolicy
+  confinement?: (args: unknown) => Confinement
+  subject?: (args: unknown) => string | null
   run(args: z.infer<S>, call: ToolCall): Promise<ToolOutcome>
 }): Tool {
   const { name, description, args, isReadOnly = false, policy = 'allow', run } = definition
+  const { confinement, subject } = definition
   const { $schema: _, ...parameters } = z.toJSONSchema(args)
   return {
     name,
@@ -54,6 +64,8 @@ export function defineTool<S extends z.ZodType>(definition: {
     parameters,
     isReadOnly,
     policy,
+    ...(confinement ? { confinement } : {}),
+    ...(subject ? { subject } : {}),
     async run(given, call) {
       const parsed = args.safeParse(given)
       if (!parsed.success) throw new ToolError(`The arguments are wrong: ${problems(parsed.error)}`)

@@ -10,7 +10,9 @@ import {
   answerApprovalSchema,
   attachmentViewSchema,
   outputViewSchema,
+  questionSchema,
   queueSchema,
+  ruleListSchema,
   type SendMessage,
   sendMessageSchema,
   stoppedSchema,
@@ -129,6 +131,40 @@ const approve = createRoute({
   },
 })
 
+const questionParam = runParam.extend({
+  tool_call_id: z.string().meta({ param: { name: 'tool_call_id', in: 'path' } }),
+})
+
+const question = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/runs/{run_id}/approvals/{tool_call_id}',
+  summary: 'The whole of what a tool waits to be allowed to do, with nothing cut or redacted',
+  middleware: access('workspace:write'),
+  request: { params: questionParam },
+  responses: {
+    200: json(questionSchema, 'The question'),
+    ...problems,
+    409: problem('It does not wait for an answer'),
+  },
+})
+
+const rules = createRoute({
+  method: 'get',
+  path: '/rules',
+  summary: 'Calls that are allowed without asking, the last first',
+  middleware: access('workspace:write'),
+  responses: { 200: json(ruleListSchema, 'The rules'), ...problems },
+})
+
+const removeRule = createRoute({
+  method: 'delete',
+  path: '/rules/{rule_id}',
+  summary: 'Ask again before the call of this rule runs',
+  middleware: access('workspace:write'),
+  request: { params: z.object({ rule_id: z.string().meta({ param: { name: 'rule_id', in: 'path' } }) }) },
+  responses: { 204: { description: 'Removed' }, ...problems },
+})
+
 export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { clock } = deps
 
@@ -219,7 +255,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
 
   app.openapi(approve, async (c) => {
     const { id, run_id } = c.req.valid('param')
-    const { tool_call_id, approved, reason } = c.req.valid('json')
+    const { tool_call_id, approved, reason, question_sha256, grant, always } = c.req.valid('json')
     await deps.queue.answer({
       ...callerOf(c),
       conversationId: conversationId(id),
@@ -227,7 +263,57 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       toolCallId: tool_call_id,
       approved,
       reason: reason ?? null,
+      questionSha256: question_sha256 ?? null,
+      grant: { network: grant?.network ?? false, outside: grant?.outside ?? false },
+      always: always ?? false,
     })
+    return c.body(null, 204)
+  })
+
+  app.openapi(question, async (c) => {
+    const { id, run_id, tool_call_id } = c.req.valid('param')
+    const { tenant } = c.get('caller')
+    const query = {
+      tenant,
+      conversationId: conversationId(id),
+      runId: runId(run_id),
+      toolCallId: tool_call_id,
+    }
+    const { toolName, arguments: written, confinement, sha256 } = await deps.queue.question(query)
+    return c.json(
+      {
+        run_id,
+        tool_call_id,
+        tool_name: toolName,
+        arguments: written,
+        confinement: confinement && {
+          sandbox: confinement.sandbox,
+          network: confinement.network,
+          wants_network: confinement.wantsNetwork,
+        },
+        question_sha256: sha256,
+      },
+      200,
+    )
+  })
+
+  app.openapi(rules, async (c) => {
+    const items = (await deps.rules.list(c.get('caller').tenant)).map((rule) => ({
+      rule_id: rule.id,
+      workspace_id: rule.workspaceId,
+      tool_name: rule.toolName,
+      subject: rule.subject,
+      grant: rule.grant,
+      by: rule.by,
+      created_at: rule.createdAt,
+    }))
+    return c.json({ items }, 200)
+  })
+
+  app.openapi(removeRule, async (c) => {
+    const { rule_id } = c.req.valid('param')
+    const isRemoved = isId('rule', rule_id) && (await deps.rules.remove(c.get('caller').tenant, rule_id))
+    if (!isRemoved) throw new WaymarkError('rule_not_found', 'There is no such rule.')
     return c.body(null, 204)
   })
 }

@@ -99,6 +99,52 @@ export const answerApprovalSchema = z
     tool_call_id: text(200).min(1),
     approved: z.boolean(),
     reason: text(2000).optional(),
+    /** Names the question that was shown. A yes without it is refused. */
+    question_sha256: z.string().max(64).optional(),
+    /** For programs: to use the network, or to run without the sandbox. */
+    grant: z.strictObject({ network: z.boolean().optional(), outside: z.boolean().optional() }).optional(),
+    /** Allow the same call from now on without asking. */
+    always: z.boolean().optional(),
+  })
+  .refine((answer) => !answer.approved || answer.question_sha256 !== undefined, {
+    path: ['question_sha256'],
+    message: 'is needed to approve: read the question first',
   })
   .meta({ id: 'AnswerApproval' })
 export type AnswerApproval = z.infer<typeof answerApprovalSchema>
+
+const grantSchema = z.object({ network: z.boolean(), outside: z.boolean() })
+
+/** The whole of what a tool waits to be allowed to do. */
+export const questionSchema = z
+  .object({
+    run_id: z.string(),
+    tool_call_id: z.string(),
+    tool_name: z.string(),
+    /** As the model wrote them: nothing is cut or redacted. */
+    arguments: z.string(),
+    confinement: z
+      .object({ sandbox: z.string().nullable(), network: z.boolean(), wants_network: z.boolean() })
+      .nullable(),
+    question_sha256: z.string(),
+  })
+  .meta({ id: 'Question' })
+export type QuestionView = z.infer<typeof questionSchema>
+
+export const ruleListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        rule_id: z.string(),
+        workspace_id: z.string().nullable(),
+        tool_name: z.string(),
+        /** The command, or all the arguments: only exactly this is allowed. */
+        subject: z.string(),
+        grant: grantSchema,
+        by: z.string(),
+        created_at: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Rules' })
+export type RuleList = z.infer<typeof ruleListSchema>

@@ -20,6 +20,8 @@ export const aboutSchema = z
     /** The folder's name. */
     project: z.string(),
     model: z.object({ name: z.string(), is_demo: z.boolean() }),
+    /** The sandbox that commands run in; null when there is none. */
+    sandbox: z.string().nullable(),
     scopes: z.array(z.enum(scopes)),
   })
   .meta({ id: 'About' })

@@ -5,6 +5,7 @@ import { runTables } from './migrations/0002-runs.ts'
 import { workspaceTables } from './migrations/0003-workspace.ts'
 import { lineTables } from './migrations/0004-lines.ts'
 import { contextTables } from './migrations/0005-context.ts'
+import { questionTables } from './migrations/0006-questions.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
 type Statement = string | { sqlite: string | null; postgres: string | null }
@@ -15,6 +16,7 @@ const migrations: Record<string, readonly Statement[]> = {
   '0003-workspace': workspaceTables,
   '0004-lines': lineTables,
   '0005-context': contextTables,
+  '0006-questions': questionTables,
 }
 
 const words = {

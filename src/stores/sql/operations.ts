@@ -58,6 +58,7 @@ import {
   ask,
   cancelRun,
   enqueue,
+  readQuestion,
   readQueue,
   removeQueued,
   stopAll,
@@ -66,6 +67,7 @@ import {
 } from './queue.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
 import { beginResponse, endResponse, listResponses, readResponse } from './responses.ts'
+import { findRule, listRules, removeRule } from './rules.ts'
 import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
@@ -96,6 +98,9 @@ export const reads = {
   ownsConversation,
   listConversations,
   readQueue,
+  readQuestion,
+  findRule,
+  listRules,
   wishes,
   claimable,
   readAgentState,
@@ -149,6 +154,7 @@ export const writes = {
   stopAll,
   ask,
   answerAsk,
+  removeRule,
   claimRun,
   renewLeases,
   releaseLeases,
@@ -218,6 +224,7 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'stopAll',
   'ask',
   'answerAsk',
+  'removeRule',
   'claimRun',
   'renewLeases',
   'releaseLeases',

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { timestamp } from '../../core/clock.ts'
+import { type Grant, noGrant, type Question } from '../../core/questions.ts'
 import type {
   Accepted,
   AnswerCommand,
@@ -11,12 +12,13 @@ import type {
   Wishes,
 } from '../../core/queue.ts'
 import { MAX_WAITING } from '../../core/queue.ts'
-import type { ConversationId, RunId } from '../../protocol/ids.ts'
+import { type ConversationId, copyOf, type RunId } from '../../protocol/ids.ts'
 import type { Dialect } from './dialect.ts'
 import { repeatedAnswer, storeAnswer } from './idempotency.ts'
 import { findHead } from './line.ts'
 import { lockConversations } from './lock.ts'
 import { noConversation, type Refusable, type Refusal } from './refusal.ts'
+import { putRule } from './rules.ts'
 import { ABANDONED, RUNNING } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -125,7 +127,10 @@ export function* stopCurrent(
   return { runId: current.run_id as RunId }
 }
 
-export function* ask({ db }: Dialect, command: { runId: RunId; toolCallId: string }): Script<{ done: true }> {
+export function* ask(
+  { db }: Dialect,
+  command: { runId: RunId; toolCallId: string; question: Question },
+): Script<{ done: true }> {
   yield* all(
     db
       .insertInto('asks')
@@ -135,28 +140,84 @@ export function* ask({ db }: Dialect, command: { runId: RunId; toolCallId: strin
         approved: null,
         reason: null,
         answered_by: null,
+        question: JSON.stringify(command.question),
+        grants: null,
       })
       .onConflict((conflict) => conflict.columns(['run_id', 'tool_call_id']).doNothing()),
   )
   return { done: true }
 }
 
-export function* answerAsk(dialect: Dialect, command: AnswerCommand): Script<Refusable<{ done: true }>> {
+/** What a call waits to be allowed to do; refused when it does not wait. */
+export function* readQuestion(
+  dialect: Dialect,
+  query: { tenant: string; conversationId: ConversationId; runId: RunId; toolCallId: string },
+): Script<Refusable<{ question: Question }>> {
+  const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
+  if (!head) return noConversation
+  const run = (yield* runsOf(dialect, query.conversationId)).find((row) => row.run_id === query.runId)
+  if (!run) return noRun
+  return yield* pendingQuestion(dialect, query)
+}
+
+function* pendingQuestion(
+  { db }: Dialect,
+  { runId, toolCallId }: { runId: RunId; toolCallId: string },
+): Script<Refusable<{ question: Question }>> {
+  const row = yield* first(
+    db
+      .selectFrom('asks')
+      .select('question')
+      .where('run_id', '=', runId)
+      .where('tool_call_id', '=', toolCallId)
+      .where('approved', 'is', null),
+  )
+  return row?.question ? { question: JSON.parse(row.question) as Question } : notPending
+}
+
+const notPending: Refusal = { refused: 'approval_not_pending', why: 'This call does not wait for an answer.' }
+
+export function* answerAsk(
+  dialect: Dialect,
+  command: AnswerCommand & { ruleId: string; now: string },
+): Script<Refusable<{ done: true }>> {
   const head = yield* findHead(dialect, command.tenant, command.conversationId, 'change')
   if (!head) return noConversation
   const run = (yield* runsOf(dialect, command.conversationId)).find((row) => row.run_id === command.runId)
   if (!run) return noRun
+  const pending = yield* pendingQuestion(dialect, command)
+  if ('refused' in pending) return pending
+  const { question } = pending
+  // What was shown must be what runs.
+  if (command.approved && command.questionSha256 !== question.sha256) {
+    return {
+      refused: 'approval_not_pending',
+      why: 'The approval names another question than the one that waits.',
+    }
+  }
+  const { grant } = command
   const answered = yield* all(
     dialect.db
       .updateTable('asks')
-      .set({ approved: command.approved ? 1 : 0, reason: command.reason, answered_by: command.by })
+      .set({
+        approved: command.approved ? 1 : 0,
+        reason: command.reason,
+        answered_by: command.by,
+        grants: JSON.stringify(grant),
+      })
       .where('run_id', '=', command.runId)
       .where('tool_call_id', '=', command.toolCallId)
       .where('approved', 'is', null)
       .returning('run_id'),
   )
-  if (answered.length > 0) return { done: true }
-  return { refused: 'approval_not_pending', why: 'This call does not wait for an answer.' }
+  if (answered.length === 0) return notPending
+  if (command.approved && command.always) {
+    const { tenant, by, ruleId: id, now: createdAt } = command
+    const { toolName, subject } = question
+    const workspaceId = copyOf(run.workspace_id)?.workspaceId ?? run.workspace_id
+    yield* putRule(dialect, { id, tenant, workspaceId, toolName, subject, grant, by, createdAt })
+  }
+  return { done: true }
 }
 
 export function* wishes({ db }: Dialect, runId: RunId): Script<Wishes> {
@@ -172,6 +233,7 @@ export function* wishes({ db }: Dialect, runId: RunId): Script<Wishes> {
       approved: row.approved === 1,
       reason: row.reason,
       by: row.answered_by ?? '',
+      grant: row.grants === null ? noGrant : (JSON.parse(row.grants) as Grant),
     })),
   }
 }

@@ -93,6 +93,22 @@ export interface Schema {
     approved: number | null
     reason: string | null
     answered_by: string | null
+    /** The whole question, as JSON. */
+    question: string | null
+    /** What was granted with a yes, as JSON. */
+    grants: string | null
+  }
+  /** Calls that are allowed without asking. */
+  rules: {
+    id: string
+    tenant_id: string
+    workspace_id: string
+    tool_name: string
+    subject: string
+    subject_sha256: string
+    grants: string
+    made_by: string
+    created_at: string
   }
   agent_states: {
     thread_id: string

@@ -1,0 +1,106 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { signalGroup } from '../sandbox/start.ts'
+
+/** One message, and what a server may send without being asked between two of our own messages. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024
+const MAX_UNASKED = 2000
+const MAX_UNASKED_BYTES = 32 * 1024 * 1024
+const GRACE_MS = 500
+
+/**
+ * Messages to and from a program, one a line. A program that sends a line without end, or floods us with messages that
+ * nobody asked for, is ended.
+ */
+export function createProgramTransport(start: () => ChildProcessWithoutNullStreams): Transport {
+  let child: ChildProcessWithoutNullStreams | null = null
+  let pieces: Buffer[] = []
+  let length = 0
+  let unasked = 0
+  let unaskedBytes = 0
+  let isClosed = false
+
+  const transport: Transport = {
+    start() {
+      child = start()
+      const started = child
+      // A group that is left must not keep the process from ending.
+      started.stderr.resume()
+      started.stdin.on('error', () => {})
+      started.stdout.on('data', take)
+      started.once('exit', () => end())
+      return new Promise((resolve, reject) => {
+        started.once('spawn', resolve)
+        started.once('error', (error) => {
+          reject(error)
+          end()
+        })
+      })
+    },
+    async send(message) {
+      unasked = 0
+      unaskedBytes = 0
+      if (!child || isClosed) throw new Error('the tool server has ended')
+      child.stdin.write(`${JSON.stringify(message)}\n`)
+    },
+    async close() {
+      const ending = child
+      end()
+      if (!ending || ending.exitCode !== null) return
+      ending.stdin.end()
+      signalGroup(ending, 'SIGTERM')
+      setTimeout(() => signalGroup(ending, 'SIGKILL'), GRACE_MS).unref()
+    },
+  }
+
+  function end(): void {
+    if (isClosed) return
+    isClosed = true
+    pieces = []
+    transport.onclose?.()
+  }
+
+  function refuse(why: string): void {
+    transport.onerror?.(new Error(why))
+    if (child) signalGroup(child, 'SIGKILL')
+    end()
+  }
+
+  function take(chunk: Buffer): void {
+    unaskedBytes += chunk.length
+    if (unaskedBytes > MAX_UNASKED_BYTES) return refuse('the tool server sends more than it was asked for')
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0 && !isClosed; at = chunk.indexOf(10, from)) {
+      pieces.push(chunk.subarray(from, at))
+      from = at + 1
+      const line = Buffer.concat(pieces).toString()
+      pieces = []
+      length = 0
+      if (++unasked > MAX_UNASKED) return refuse('the tool server sends messages without end')
+      hand(line)
+    }
+    if (isClosed) return
+    pieces.push(chunk.subarray(from))
+    length += chunk.length - from
+    if (length > MAX_LINE_BYTES) refuse('the tool server sends a message without end')
+  }
+
+  function hand(line: string): void {
+    if (line.trim() === '') return
+    let message: unknown
+    try {
+      message = JSON.parse(line)
+    } catch {
+      // Programs print other things than messages, too.
+      return
+    }
+    if (isMessage(message)) transport.onmessage?.(message)
+  }
+
+  return transport
+}
+
+function isMessage(value: unknown): value is JSONRPCMessage {
+  return typeof value === 'object' && value !== null && (value as { jsonrpc?: unknown }).jsonrpc === '2.0'
+}

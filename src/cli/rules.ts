@@ -1,0 +1,40 @@
+import type { Command } from 'commander'
+import { visibleText } from '../protocol/visible-text.ts'
+import { connect } from './connect.ts'
+import { commandWith } from './options.ts'
+import { bold, dim, localTime, printable, printJson } from './output.ts'
+
+export function rulesCommand(): Command {
+  return commandWith('rules', ['project', 'dataDir', 'url'])
+    .description('Show or remove the calls that run without asking')
+    .option('--remove <rule>', 'ask again before this call runs')
+    .option('--json', 'print them as JSON')
+    .addHelpText(
+      'after',
+      `
+A rule is made with "Always allow" when a tool asks. It allows one call, to the character, in this project.
+
+Examples:
+  waymark rules
+  waymark rules --remove rule_01m7ge5wdas4rvsp14pjg3nkaf`,
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      const client = await connect(flags)
+      if (typeof flags.remove === 'string') {
+        await client.removeRule(flags.remove)
+        return console.log(`Removed ${flags.remove}.`)
+      }
+      const { items } = await client.rules()
+      if (flags.json) return printJson(items)
+      if (items.length === 0) return console.log('There are no rules.')
+      for (const { rule_id, tool_name, subject, grant, by, created_at } of items) {
+        const how = [
+          ...(grant.outside ? ['outside the sandbox'] : []),
+          ...(grant.network ? ['with network'] : []),
+        ]
+        console.log(`${bold(rule_id)}  ${printable(tool_name)}  ${how.join(', ')}`)
+        console.log(`  ${visibleText(subject).split('\n').join('\n  ')}`)
+        console.log(dim(`  by ${printable(by)}, ${localTime(created_at)}`))
+      }
+    })
+}

@@ -1,0 +1,33 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { visibleArguments, visibleText } from './visible-text.ts'
+
+describe('text that people agree to', () => {
+  it.each([
+    ['ls\u001b[2K\rrm', 'ls⟨U+001B⟩[2K⟨U+000D⟩rm'],
+    ['a\u202egnp.exe', 'a⟨U+202E⟩gnp.exe'],
+    ['x\u200b\u2066y', 'x⟨U+200B⟩⟨U+2066⟩y'],
+    ['tag \udb40\udc41', 'tag ⟨U+E0041⟩'],
+    ['half \ud800', 'half ⟨U+D800⟩'],
+    [`ls${' '.repeat(500)}; rm -rf .`, 'ls ⟨500 blanks⟩ ; rm -rf .'],
+    [`ls${'\n'.repeat(200)}rm -rf .`, 'ls\n⟨199 empty lines⟩\nrm -rf .'],
+    ['größe 🙂\tok\nnext', 'größe 🙂\tok\nnext'],
+  ])('%j is shown as %j', (text, shown) => {
+    expect(visibleText(text)).toBe(shown)
+  })
+
+  it('never loses a character that can be seen', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...'abc \n\t\u0000\u202e\u200b;|&') }), (text) => {
+        const seen = (one: string) => [...one].filter((char) => /[a-c;|&]/.test(char)).join('')
+        expect(seen(visibleText(text).replaceAll(/⟨[^⟩]*⟩/g, ''))).toBe(seen(text))
+      }),
+    )
+  })
+
+  it('arguments are shown whole, field by field', () => {
+    const written = JSON.stringify({ command: 'echo a\necho b', api_key: 'shown', n: 1 })
+    expect(visibleArguments(written)).toBe('command:\necho a\necho b\napi_key: shown\nn: 1')
+    expect(visibleArguments('not json\u0007')).toBe('not json⟨U+0007⟩')
+  })
+})

@@ -1,0 +1,36 @@
+import { realpathSync } from 'node:fs'
+import { delimiter, isAbsolute, join, sep } from 'node:path'
+
+/** A path with its links resolved, or as it is where there is nothing. */
+export function realOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+export function isInside(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
+}
+
+/** The entries of a search path that no project can have a say in: absolute ones outside of it. */
+export function safePath(path: string, project: string): string {
+  const root = realOf(project)
+  return path
+    .split(delimiter)
+    .filter((entry) => isAbsolute(entry) && !isInside(root, realOf(entry)))
+    .join(delimiter)
+}
+
+/** Where a program is found on a search path, or null. */
+export function findProgram(name: string, path: string): string | null {
+  for (const folder of path.split(delimiter)) {
+    try {
+      return realpathSync(join(folder, name))
+    } catch {
+      // Not in this one.
+    }
+  }
+  return null
+}

@@ -1,0 +1,366 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createMcpTools } from '../../src/agent/mcp.ts'
+import { runCommandTool } from '../../src/agent/tools/run-command.ts'
+import { findSandbox, type Place, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { profileOf } from '../../src/sandbox/seatbelt.ts'
+import { tryOut } from '../../src/sandbox/start.ts'
+import { toolchainsIn } from '../../src/sandbox/toolchains.ts'
+import { allFrames, approve, frameWhen, ofKind } from '../support/runs.ts'
+import { startTestServer } from '../support/server.ts'
+import { startServerProcess } from '../support/server-process.ts'
+
+const isAlive = (pattern: string) => {
+  try {
+    return execFileSync('pgrep', ['-f', pattern]).length > 0
+  } catch {
+    return false
+  }
+}
+
+const call = {
+  tenant: 'default',
+  conversationId: 'conv_x' as const,
+  show() {},
+  grant: { network: false, outside: false },
+}
+
+describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
+  let folder: string
+  let workspace: string
+  let place: Place
+  let sandbox: Sandbox
+
+  beforeAll(async () => {
+    folder = realpathSync(mkdtempSync(join(tmpdir(), 'waymark-sandbox-')))
+    workspace = join(folder, 'project')
+    const home = join(folder, 'home')
+    for (const path of [
+      '.ssh',
+      '.aws',
+      '.config/waymark',
+      '.local/state/waymark',
+      '.toolchain/bin',
+      '.cargo/bin',
+    ]) {
+      mkdirSync(join(home, path), { recursive: true })
+    }
+    mkdirSync(workspace)
+    writeFileSync(join(home, '.ssh/id_ed25519'), 'PLANTED-SECRET')
+    writeFileSync(join(home, '.aws/credentials'), 'PLANTED-SECRET')
+    writeFileSync(join(home, '.cargo/credentials.toml'), 'PLANTED-SECRET')
+    writeFileSync(join(home, '.local/state/waymark/token'), 'PLANTED-SECRET')
+    writeFileSync(join(home, '.toolchain/bin/tool'), '#!/bin/sh\necho the tool\n', { mode: 0o755 })
+    mkdirSync(join(workspace, '.waymark'))
+    writeFileSync(join(workspace, '.waymark/token'), 'PLANTED-SECRET')
+    execFileSync('git', ['init', '-q'], { cwd: workspace })
+    const path = `${join(home, '.toolchain/bin')}:${process.env.PATH}`
+    place = {
+      workspace,
+      home,
+      privateHome: join(folder, 'private'),
+      hidden: [join(workspace, '.waymark'), join(home, '.local/state/waymark')],
+      path,
+    }
+    const found = await findSandbox({ path: process.env.PATH ?? '', tryOut })
+    if (!found.sandbox) throw new Error(found.why)
+    sandbox = found.sandbox
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  function run(
+    command: string,
+    options: { signal?: AbortSignal; network?: boolean; outside?: boolean; seconds?: number } = {},
+  ) {
+    const { signal = new AbortController().signal, network = false, outside = false, seconds = 60 } = options
+    const tool = runCommandTool({
+      root: workspace,
+      environment: { PATH: place.path, HOME: place.home },
+      sandbox: { sandbox, place },
+      network: false,
+    })
+    return tool.run({ command, timeout_seconds: seconds }, { ...call, signal, grant: { network, outside } })
+  }
+  const output = async (...args: Parameters<typeof run>) => String((await run(...args)).output)
+
+  it('[T13] read no planted secret, no token and no key', async () => {
+    const seen = await output(
+      `cat ${place.home}/.ssh/* ${place.home}/.aws/* ${place.home}/.cargo/credentials.toml ` +
+        `${place.home}/.local/state/waymark/* .waymark/* ~/.ssh/* /root/.ssh/* /home/*/.ssh/*; ` +
+        `grep -r PLANTED-SECRET ${folder} /tmp /root /home /run 2>/dev/null; ls -A ~ .waymark`,
+    )
+    expect(seen).not.toContain('PLANTED-SECRET')
+    const outside = await output(`cat ${place.home}/.ssh/*`, { outside: true })
+    expect(outside).toContain('PLANTED-SECRET')
+  })
+
+  it("[T13] see no process but their own, and nothing of the server's environment", async () => {
+    process.env.WAYMARK_TEST_SECRET = 'PLANTED-SECRET'
+    const other = spawn('sleep', ['64'], { stdio: 'ignore' })
+    const child = String(other.pid)
+    const seen = await output(
+      `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; ls /proc/${child}`,
+    )
+    other.kill()
+    delete process.env.WAYMARK_TEST_SECRET
+    expect(seen).not.toContain('PLANTED-SECRET')
+    expect(seen).not.toContain('vitest')
+    expect(seen).toContain(`cannot access '/proc/${child}'`)
+  })
+
+  it('[T13] write only in the workspace and in a home of their own', async () => {
+    const seen = await output(
+      `for file in /etc/x /usr/x /var/x /opt/x ${place.home}/.toolchain/bin/x ${place.home}/.cargo/bin/x; do ` +
+        `echo x > $file && echo WROTE $file; done; echo y > ~/kept; echo z > here; echo t > /tmp/t; echo x > ${folder}/x; cat here`,
+    )
+    expect(seen).not.toContain('WROTE /')
+    expect(seen).toContain('z\n')
+    expect(existsSync(join(place.home, 'kept'))).toBe(false)
+    expect(await output('cat ~/kept /tmp/t')).toMatch(/^y\n.*No such file/)
+    expect(existsSync(join(folder, 'x'))).toBe(false)
+  })
+
+  it('[T13] change nothing that git executes', async () => {
+    const config = readFileSync(join(workspace, '.git/config'), 'utf8')
+    const seen = await output(
+      'echo evil >> .git/config; echo evil > .git/hooks/pre-commit; mv .git .moved; rm -rf .git/hooks .git/config; ' +
+        'git config core.pager evil; echo ../evil > .git/commondir; echo a > a.txt; ' +
+        'git -c user.name=a -c user.email=b add a.txt; git -c user.name=a -c user.email=b commit -qm ok && echo COMMITTED',
+    )
+    expect(readFileSync(join(workspace, '.git/config'), 'utf8')).toBe(config)
+    expect(existsSync(join(workspace, '.git/hooks/pre-commit'))).toBe(false)
+    expect(existsSync(join(workspace, '.git/hooks'))).toBe(true)
+    expect(existsSync(join(workspace, '.git/commondir'))).toBe(false)
+    expect(seen).toContain('Removed .git/commondir')
+    expect(
+      await output(
+        'echo b > b; git add b; git -c user.name=a -c user.email=b commit -qm ok && echo COMMITTED',
+      ),
+    ).toContain('COMMITTED')
+  })
+
+  it('[T13] connect nowhere unless the network is granted', async () => {
+    const listener = createServer((socket) => socket.end('HELLO')).listen(0, '127.0.0.1')
+    await once(listener, 'listening')
+    const { port } = listener.address() as AddressInfo
+    const command = `${process.execPath} -e "require('net').connect(${port}, '127.0.0.1').on('data', (d) => console.log(String(d))).on('error', (e) => console.log(e.code))"`
+    expect(await output(command)).toContain('ECONNREFUSED')
+    expect(await output(command, { network: true })).toContain('HELLO')
+    expect(await output('ls -A /run /var/run', {})).not.toMatch(/sock|docker/)
+    listener.close()
+  })
+
+  it('[T13] leave no process after Stop, `setsid` and double forks included', async () => {
+    const stop = new AbortController()
+    const mark = `sleep 65.${process.pid}`
+    const running = run(`setsid ${mark} & (setsid sh -c '${mark}; true' & ) & trap '' TERM; ${mark}`, {
+      signal: stop.signal,
+    })
+    await expect.poll(() => isAlive(mark)).toBe(true)
+    stop.abort(new Error('stopped'))
+    await expect(running).rejects.toThrow('stopped')
+    await expect.poll(() => isAlive(mark)).toBe(false)
+  })
+
+  it('[T13] leave no process when they end, or when their time is over', async () => {
+    const mark = `sleep 66.${process.pid}`
+    expect(await output(`setsid ${mark} >/dev/null 2>&1 & echo done`)).toContain('done')
+    await expect.poll(() => isAlive(mark)).toBe(false)
+    expect(await output(`setsid ${mark} & sleep 30`, { seconds: 1 })).toContain('took longer than 1 s')
+    await expect.poll(() => isAlive(mark)).toBe(false)
+  })
+
+  it('[T13] builds and tests of a Node project run inside', async () => {
+    writeFileSync(
+      join(workspace, 'package.json'),
+      '{"name": "x", "type": "module", "scripts": {"build": "node build.js", "test": "node --test"}}',
+    )
+    writeFileSync(
+      join(workspace, 'build.js'),
+      "import { writeFileSync } from 'node:fs'\nwriteFileSync('built.txt', 'built')\n",
+    )
+    writeFileSync(
+      join(workspace, 'x.test.js'),
+      "import { test } from 'node:test'\nimport { readFileSync } from 'node:fs'\ntest('built', () => { if (readFileSync('built.txt', 'utf8') !== 'built') throw new Error() })\n",
+    )
+    const seen = await output('npm run build && npm test && tool')
+    expect(seen).toMatch(/pass 1/)
+    expect(seen).toContain('the tool')
+    expect(seen).toContain('[Exit code 0.]')
+  })
+
+  it('[T13] tool servers run inside as well, and end with their group', async () => {
+    const mark = `sleep 67.${process.pid}`
+    writeFileSync(
+      join(workspace, 'mcp.mjs'),
+      `import { spawn } from 'node:child_process'
+      import { readFileSync, existsSync } from 'node:fs'
+      spawn('setsid', ['sh', '-c', ${JSON.stringify(mark)}], { stdio: 'ignore', detached: true }).unref()
+      const say = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+      process.stdin.on('data', (chunk) => { for (const line of String(chunk).split('\\n').filter(Boolean)) {
+        const { id, method } = JSON.parse(line)
+        if (method === 'initialize') say(id, { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } })
+        if (method === 'tools/list') say(id, { tools: [{ name: 'look', inputSchema: { type: 'object' } }] })
+        if (method === 'tools/call') say(id, { content: [{ type: 'text', text: existsSync(${JSON.stringify(join(place.home, '.ssh/id_ed25519'))}) ? 'SEEN' : 'nothing' }] })
+      } })`,
+    )
+    const mcp = createMcpTools({
+      servers: { x: { command: process.execPath, args: [join(workspace, 'mcp.mjs')] } },
+      root: workspace,
+      environment: { PATH: place.path, HOME: place.home },
+      sandbox: { sandbox, place },
+      log: { error: () => {} },
+    })
+    const [tool] = await mcp.tools()
+    expect(await tool?.run({}, { ...call, signal: new AbortController().signal })).toMatchObject({
+      output: 'nothing',
+    })
+    await expect.poll(() => isAlive(mark)).toBe(true)
+    await mcp.close()
+    await expect.poll(() => isAlive(mark)).toBe(false)
+  })
+
+  it('[T13] the question says where a command runs; a grant and a rule decide how, and are kept', async () => {
+    const server = await startTestServer({ home: place.home })
+    const { id } = await server.client.createConversation()
+    const listener = createServer((socket) => socket.end('HELLO')).listen(0, '127.0.0.1')
+    await once(listener, 'listening')
+    const { port } = listener.address() as AddressInfo
+    const command = `node -e "require('net').connect(${port}, '127.0.0.1').on('data', (d) => console.log(String(d))).on('error', (e) => console.log(e.code))"`
+    const message = { content: `!run_command ${JSON.stringify({ command, needs_network: true })}` }
+    const outputs = async () =>
+      ofKind(await allFrames(server, id), 'tool.output').filter((frame) => !frame.partial)
+    const first = await server.client.sendMessage(id, message)
+    const asked = await frameWhen(server, id, 'tool.approval')
+    expect(asked).toMatchObject({
+      confinement: { sandbox: 'bubblewrap', network: false, wants_network: true },
+    })
+    await approve(server.client, id, first.run_id, asked.tool_call_id, {
+      grant: { network: true },
+      always: true,
+    })
+    await frameWhen(server, id, 'final')
+    expect((await outputs())[0]?.output).toContain('HELLO')
+    const [rule] = (await server.client.rules()).items
+    expect(rule).toMatchObject({ subject: command, grant: { network: true, outside: false } })
+    // The same command again: nobody is asked, and it has the network.
+    await server.client.sendMessage(id, message)
+    await expect.poll(async () => (await outputs()).length, { timeout: 15_000 }).toBe(2)
+    expect((await outputs())[1]?.output).toContain('HELLO')
+    const approvals = ofKind(await allFrames(server, id), 'tool.approval')
+    expect(approvals.at(-1)).toMatchObject({ status: 'approved', rule_id: rule?.rule_id })
+    await server.client.removeRule(rule?.rule_id ?? '')
+    expect((await server.client.rules()).items).toEqual([])
+    await server.close()
+    listener.close()
+  })
+
+  it('[T13] a grant outlives the server: the command runs as it was allowed after a kill', async () => {
+    const project = mkdtempSync(join(tmpdir(), 'waymark-grant-'))
+    const config = { home: place.home }
+    const first = await startServerProcess(project, { config })
+    const { id } = await first.client.createConversation()
+    const { run_id } = await first.client.sendMessage(id, {
+      content: `!run_command ${JSON.stringify({ command: `cat ${place.home}/.ssh/id_ed25519 > out.txt` })}`,
+    })
+    let callId = ''
+    await expect
+      .poll(
+        async () => {
+          const { items } = await first.client.events(id)
+          const frame = items.find((one) => one.kind === 'tool.approval') as
+            | { tool_call_id?: string }
+            | undefined
+          callId = frame?.tool_call_id ?? ''
+          return callId
+        },
+        { timeout: 15_000 },
+      )
+      .not.toBe('')
+    await approve(first.client, id, run_id, callId, { grant: { outside: true } })
+    await first.kill()
+    const second = await startServerProcess(project, { config })
+    await expect.poll(async () => (await second.client.queue(id)).active, { timeout: 20_000 }).toBeNull()
+    const said = existsSync(join(project, 'out.txt')) ? readFileSync(join(project, 'out.txt'), 'utf8') : ''
+    // Killed before or while it ran, its outcome may be unknown; it never ran otherwise than allowed.
+    expect(['PLANTED-SECRET', '']).toContain(said)
+    await second.kill()
+    rmSync(project, { recursive: true, force: true })
+  })
+
+  it('[T13] a workspace that holds the home folder is not confined, and says so', async () => {
+    const server = await startTestServer({
+      home: homedir(),
+      project: homedir(),
+      dataDir: join(folder, 'data'),
+      privateDir: join(folder, 'data'),
+      watch: false,
+      exclude: ['**'],
+    })
+    const { id } = await server.client.createConversation()
+    await server.client.sendMessage(id, { content: '!run_command {"command":"true"}' })
+    expect(await frameWhen(server, id, 'tool.approval')).toMatchObject({ confinement: { sandbox: null } })
+    await server.client.stop(id)
+    await server.close()
+  })
+})
+
+describe('what a sandbox shows of the home folder', () => {
+  it('[T13] is toolchains, never settings or keys', () => {
+    const shown = toolchainsIn(
+      '/home/u',
+      '/home/u/.nvm/versions/node/v22/bin:/home/u/.local/bin:/home/u/bin:/home/u/.cargo/bin:/usr/bin',
+    )
+    expect(shown).toEqual(
+      expect.arrayContaining([
+        '/home/u/.nvm/versions/node/v22',
+        '/home/u/.local/bin',
+        '/home/u/bin',
+        '/home/u/.cargo/bin',
+      ]),
+    )
+    for (const path of [
+      '/home/u',
+      '/home/u/.local',
+      '/home/u/.config',
+      '/home/u/.cargo',
+      '/home/u/.ssh',
+      '/usr/bin',
+    ]) {
+      expect(shown).not.toContain(path)
+    }
+  })
+
+  it('[T13] is denied by the profile for macOS, along with writes elsewhere and the network', () => {
+    const profile = profileOf(
+      {
+        workspace: '/Users/u/p',
+        home: '/Users/u',
+        privateHome: '/Users/u/state/home',
+        hidden: ['/Users/u/state'],
+        path: '',
+      },
+      false,
+    )
+    expect(profile).toContain('(deny file-read* (subpath "/Users") (subpath "/Users/u"))')
+    expect(profile).toContain('(deny file-write*)')
+    expect(profile).toContain('(deny network*)')
+    expect(profile.indexOf('"/Users/u/p/.git/hooks"')).toBeGreaterThan(
+      profile.indexOf('(allow file-read* file-write* (subpath "/Users/u/p")'),
+    )
+  })
+})
