@@ -2,7 +2,7 @@
 // says what it does, and does nothing when nothing is missing.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { findBrowser, hasProgram } from './find-browser.mjs'
 
@@ -10,7 +10,6 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const stamp = `${root}node_modules/.waymark-setup`
 // Tests and the command line run the TypeScript sources directly, which Node does from here on.
 const NEEDED = [22, 18]
-const ADDED_NODE = 'node@24'
 
 const wanted = createHash('sha256')
   .update(readFileSync(`${root}package-lock.json`))
@@ -24,13 +23,7 @@ if (have !== wanted) {
   writeFileSync(stamp, wanted)
 }
 const version = versionOf('node')
-if (!isNewEnough(version)) {
-  say(`This machine's Node is ${version}; adding ${ADDED_NODE} to node_modules …`)
-  install(ADDED_NODE)
-  run('npm', ['rebuild', 'node', '--loglevel=error'])
-  if (!isNewEnough(versionOf('node')))
-    fail(`Node ${NEEDED.join('.')} or later is needed, and it could not be added.`)
-}
+if (!isNewEnough(version)) addNode(version)
 
 const wants = (flag) => process.argv.includes(flag)
 if (wants('--build') && !isNewer('dist/cli/waymark.js', ['src', 'package.json'])) {
@@ -47,13 +40,30 @@ if (
 }
 if (wants('--browser') && !findBrowser()) {
   say('No Chrome or Chromium here; installing chromium for the tests of the page (about a minute) …')
-  const isRoot = process.getuid?.() === 0
-  const tool = isRoot && hasProgram('apt-get') ? 'apt-get' : null
-  if (!tool || !installChromium() || !findBrowser()) {
-    say(
-      'The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.',
-    )
+  if (!aptInstall('chromium', 'fonts-dejavu-core') || !findBrowser()) {
+    say('The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.')
   }
+}
+if (wants('--sandbox') && process.platform === 'linux' && !hasProgram('bwrap')) {
+  say('Installing bubblewrap for the tests of the sandbox …')
+  if (!aptInstall('bubblewrap') || !hasProgram('bwrap')) {
+    say('The tests of the sandbox will fail: they need bubblewrap.')
+  }
+}
+
+// The version and the integrity of its packages are in scripts/node/package-lock.json; npm checks them.
+function addNode(version) {
+  const folder = `${root}scripts/node`
+  const { optionalDependencies } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'))
+  const name = `node-${process.platform}-${process.arch}`
+  const needed = `Node ${NEEDED.join('.')} or later is needed; this is ${version || 'none'}.`
+  if (!optionalDependencies[name]) fail(`${needed} There is none to add for this system.`)
+  say(`This machine's Node is ${version}; adding Node ${optionalDependencies[name]} to node_modules …`)
+  run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], folder)
+  const link = `${root}node_modules/.bin/node`
+  rmSync(link, { force: true })
+  symlinkSync(`../../scripts/node/node_modules/${name}/bin/node`, link)
+  if (!isNewEnough(versionOf('node'))) fail(`${needed} It could not be added.`)
 }
 
 // Whether something is newer than everything it is made from.
@@ -67,22 +77,20 @@ function isNewer(made, sources) {
   return statSync(root + made).mtimeMs > Math.max(...files.map((path) => statSync(path).mtimeMs))
 }
 
-function installChromium() {
+function aptInstall(...packages) {
+  if (process.getuid?.() !== 0 || !hasProgram('apt-get')) return false
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const apt = (...args) => spawnSync('apt-get', ['-qq', ...args], { stdio: 'ignore', env }).status === 0
-  const packages = ['chromium', 'fonts-dejavu-core']
-  return (
-    apt('install', '-y', '--no-install-recommends', ...packages) ||
-    (apt('update') && apt('install', '-y', '--no-install-recommends', ...packages))
-  )
+  const install = () => apt('install', '-y', '--no-install-recommends', ...packages)
+  return install() || (apt('update') && install())
 }
 
 // Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.
 // `--no-save` installs what the lock file says and leaves it as it is. No scripts: the one of better-sqlite3 would compile
-// what it has ready-made; the two that are needed are run by name.
-function install(...packages) {
+// what it has ready-made; the one that is needed is run by name.
+function install() {
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error', '--include=dev']
-  run('npm', ['install', '--no-save', '--ignore-scripts', ...quiet, ...packages])
+  run('npm', ['install', '--no-save', '--ignore-scripts', ...quiet])
 }
 
 // The tests' Postgres keeps its links as a list, because packages can't hold links.
