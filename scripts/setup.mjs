@@ -41,7 +41,9 @@ if (
 if (wants('--browser') && !findBrowser()) {
   say('No Chrome or Chromium here; installing chromium for the tests of the page (about a minute) …')
   if (!aptInstall('chromium', 'fonts-dejavu-core') || !findBrowser()) {
-    say('The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.')
+    say(
+      'The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.',
+    )
   }
 }
 if (wants('--sandbox') && process.platform === 'linux' && !hasProgram('bwrap')) {

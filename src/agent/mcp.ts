@@ -26,16 +26,20 @@ export interface McpTools {
   close(): Promise<void>
 }
 
-const CALL_MS = 120_000
-const CONNECT_MS = 20_000
-/** How long a server may take to list its tools, page by page. */
-const LIST_MS = 30_000
+interface Waits {
+  connectMs: number
+  /** How long a server may take to list its tools, page by page. */
+  listMs: number
+  callMs: number
+}
+
+const usualWaits: Waits = { connectMs: 20_000, listMs: 30_000, callMs: 120_000 }
 const MAX_PAGES = 20
 const MAX_TOOLS = 200
 const MAX_DESCRIPTION = 4000
 const MAX_SCHEMA_CHARACTERS = 32_000
 const MAX_OUTPUT_CHARACTERS = 4 * 1024 * 1024
-const HTTP_LIMITS = { silenceMs: CALL_MS, totalBytes: 64 * 1024 * 1024, eventBytes: 8 * 1024 * 1024 }
+const HTTP_LIMITS = { totalBytes: 64 * 1024 * 1024, eventBytes: 8 * 1024 * 1024 }
 /** A server that can't be reached is tried again after this. */
 const RETRY_MS = 30_000
 
@@ -52,7 +56,9 @@ export function createMcpTools(deps: {
   /** Null where there is none. */
   sandbox: { sandbox: Sandbox; place: Place } | null
   log: { error(details: object, message: string): void }
+  waits?: Partial<Waits>
 }): McpTools {
+  const waits = { ...usualWaits, ...deps.waits }
   const connections = new Map<string, Connection>()
 
   function connectionTo(name: string, server: McpServer): Connection {
@@ -78,8 +84,8 @@ export function createMcpTools(deps: {
     client.onclose = () => {
       connection.failedAt ??= Date.now()
     }
-    await client.connect(await transportTo(server, deps), { timeout: CONNECT_MS })
-    const tools = await allTools(client)
+    await client.connect(await transportTo(server, deps), { timeout: waits.connectMs })
+    const tools = await allTools(client, waits)
     return tools
       .filter((tool) => isUsable(`${name}__${tool.name}`) && hasUsableSchema(tool.inputSchema))
       .map((tool) => ({
@@ -91,7 +97,7 @@ export function createMcpTools(deps: {
         async run(args, { signal }) {
           const params = { name: tool.name, arguments: args as Record<string, unknown> }
           const result = await client
-            .callTool(params, undefined, { signal, timeout: CALL_MS })
+            .callTool(params, undefined, { signal, timeout: waits.callMs })
             .catch((error: unknown) => {
               signal.throwIfAborted()
               throw new ToolError(
@@ -122,12 +128,12 @@ export function createMcpTools(deps: {
   }
 }
 
-async function allTools(client: Client) {
+async function allTools(client: Client, { listMs, connectMs }: Waits) {
   const found = []
-  const until = Date.now() + LIST_MS
+  const until = Date.now() + listMs
   let cursor: string | undefined
   for (let page = 0; page < MAX_PAGES; page++) {
-    const timeout = Math.min(CONNECT_MS, until - Date.now())
+    const timeout = Math.min(connectMs, until - Date.now())
     if (timeout <= 0) throw new Error('listing the tools takes too long')
     const { tools, nextCursor } = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
     found.push(...tools)

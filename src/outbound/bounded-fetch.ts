@@ -17,7 +17,7 @@ export interface OutboundLimits {
 
 export const defaultLimits: OutboundLimits = {
   silenceMs: 300_000,
-  totalMs: 3_600_000,
+  totalMs: 12 * 300_000,
   errorBytes: 64 * 1024,
   totalBytes: 256 * 1024 * 1024,
   eventBytes: 16 * 1024 * 1024,
@@ -40,6 +40,8 @@ export function createBoundedFetch(
   options: { limits?: Partial<OutboundLimits>; signal?: AbortSignal } = {},
 ): typeof fetch {
   const limits = { ...defaultLimits, ...options.limits }
+  // A server that keeps the line open with nothing but signs of life does not go on for ever either.
+  limits.totalMs = options.limits?.totalMs ?? limits.silenceMs * 12
 
   return async (input, init) => {
     const controller = new AbortController()
