@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -13,59 +13,86 @@ import { plantProject, seeded } from './hostile-project.ts'
 
 const SECRET = 'OUTSIDE-SECRET'
 
+interface Site {
+  folder: string
+  project: string
+  outside: string
+  environment: Record<string, string>
+}
+
 describe('a hostile project', () => {
   it(
     '[T1] [T2] [T3] starts nothing, reads and writes nothing outside, and loses nothing of ours',
     async () => {
       const seed = Number(process.env.WAYMARK_SEED ?? Date.now() % 1_000_000)
       const total = rounds(30, 2000)
+      const base = mkdtempSync(join(tmpdir(), 'waymark-hostile-'))
+      const site = siteIn(join(base, 'site'))
+      const before = await makeHistory(site)
+      cpSync(site.folder, join(base, 'template'), { recursive: true })
       for (let i = 0; i < total; i++) {
-        const planted = await round(seed + i)
-        if (i % 100 === 99) console.log(`${i + 1} of ${total}; last: ${planted.join(', ')}`)
+        // Always in the same place: data folders are named by the project's path.
+        rmSync(site.folder, { recursive: true, force: true })
+        cpSync(join(base, 'template'), site.folder, { recursive: true })
+        const planted = await round(site, before, seed + i, i % 10 === 0)
+        if (i % 50 === 49) console.log(`${i + 1} of ${total}; last: ${planted.join(', ')}`)
       }
+      rmSync(base, { recursive: true, force: true })
     },
-    rounds(240_000, 7_200_000),
+    rounds(240_000, 10_000_000),
   )
 })
 
-/** What a person does in a project that they have just cloned over, pulled or unpacked. */
-async function round(seed: number): Promise<string[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'waymark-hostile-'))
+function siteIn(folder: string): Site {
   const [project, outside, home] = ['project', 'outside', 'home'].map((name) => join(folder, name)) as [
     string,
     string,
     string,
   ]
-  for (const path of [project, outside, home]) mkdirSync(path)
+  for (const path of [project, outside, home]) mkdirSync(path, { recursive: true })
   writeFileSync(join(outside, 'secret.txt'), SECRET)
   writeFileSync(join(project, 'ours.txt'), 'ours\n')
+  const path = `.:${join(project, 'bin')}:${join(project, 'node_modules/.bin')}:${process.env.PATH}`
+  return { folder, project, outside, environment: { HOME: home, PATH: path } }
+}
+
+/** A conversation from before anything was planted. */
+async function makeHistory({ project, environment }: Site) {
+  const message = '!write_to_file {"path":"ours.txt","content":"ours, changed\\n"}'
+  return await talk(settings(project, environment), [message])
+}
+
+/** What a person does in a project that they have just pulled, or unpacked over their own. */
+async function round(site: Site, before: Talk, seed: number, isExamined: boolean): Promise<string[]> {
+  const { folder, project, outside, environment } = site
   const canary = createCanary(folder)
-  const random = seeded(seed)
-  const environment = {
-    HOME: home,
-    PATH: `.:${join(project, 'bin')}:${join(project, 'node_modules/.bin')}:${process.env.PATH}`,
-  }
-  const label = `seed ${seed}`
+  const planted = plantProject({ project, outside, canary, random: seeded(seed) })
+  const said = `seed ${seed}: ${planted.join(', ')}`
   try {
-    const before = await talk(settings(project, environment), [
-      '!write_to_file {"path":"ours.txt","content":"ours, changed\\n"}',
-    ])
-    const planted = plantProject({ project, outside, canary, random })
     const untouched = everythingIn(outside, [])
     const config = await trusted(project, environment)
     const after = await talk(config, hostileMessages(outside), before.id)
-    const said = `${label}: ${planted.join(', ')}`
-    expect(canary.marks(), said).toEqual([])
-    expect(everythingIn(outside, []), said).toEqual(untouched)
-    expect(after.frames.join('\n').includes(SECRET), said).toBe(false)
-    expect(after.frames.slice(0, before.frames.length), said).toEqual(before.frames)
-    expect(after.problems, said).toEqual([])
+    expect(canary.marks()).toEqual([])
+    expect(everythingIn(outside, [])).toEqual(untouched)
+    expect(after.frames.join('\n').includes(SECRET)).toBe(false)
+    expect(after.frames.slice(0, before.frames.length)).toEqual(before.frames)
+    if (isExamined) expect(await problemsIn(config)).toEqual([])
     return planted
   } catch (error) {
-    throw new Error(label, { cause: error })
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
+    throw new Error(said, { cause: error })
   }
+}
+
+async function problemsIn(config: Config): Promise<string[]> {
+  const store = await openStore(config)
+  const { problems } = await examineWorkspace(config, store, () => {})
+  await store.close()
+  return problems
+}
+
+interface Talk {
+  id: string
+  frames: string[]
 }
 
 function settings(project: string, environment: Record<string, string>): Config {
@@ -99,13 +126,12 @@ function hostileMessages(outside: string): string[] {
     ['write_to_file', { path: '.git/config', content: 'x' }],
     ['write_to_file', { path: 'HEAD', content: 'ref: refs/heads/main\n' }],
     ['delete_file', { path: 'to-folder/secret.txt' }],
-    ['list_files', { recursive: true }],
     ['search_files', { pattern: 'OUTSIDE.SECRET' }],
   ]
   return [calls.map(([name, args]) => `!${name} ${JSON.stringify(args)}`).join('\n'), 'hello']
 }
 
-async function talk(config: Config, messages: string[], known?: string) {
+async function talk(config: Config, messages: string[], known?: string): Promise<Talk> {
   const server = await startServer(config)
   const client = createClient({ url: server.url, token: server.token })
   try {
@@ -131,14 +157,11 @@ async function talk(config: Config, messages: string[], known?: string) {
       await client.context(fork.id)
       expect(readFileSync(join(config.project, 'ours.txt'), 'utf8')).toBe('ours\n')
     }
-    const frames = []
+    const frames: string[] = []
     for await (const part of client.stream(id, { follow: false }))
       frames.push(...part.flatMap((item) => (item.type === 'frame' ? item.text : [])))
     await server.close()
-    const store = await openStore(config)
-    const { problems } = await examineWorkspace(config, store, () => {})
-    await store.close()
-    return { id, frames, problems }
+    return { id, frames }
   } catch (error) {
     await server.close()
     throw error
