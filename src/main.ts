@@ -208,6 +208,7 @@ export interface Store {
 
 export { rebuildProjections } from './workers/rebuild.ts'
 export { verifyLedger } from './workers/verify.ts'
+export { sandboxHere } from './working.ts'
 export { examineWorkspace, watchAgain } from './working-copy.ts'
 
 /** Makes a token and returns its secret, which is kept nowhere. */

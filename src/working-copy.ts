@@ -24,8 +24,6 @@ const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 /** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
 export interface WorkingCopy {
   sessions: AllSessions
-  /** Where our own programs are looked for. */
-  programPath: string
   /** What tools work on. */
   folderOf(workspaceId: string): ToolFolder
   /** Drops files that nobody reaches any more; answers how many bytes. */
@@ -108,7 +106,6 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
 
   return {
     sessions,
-    programPath: programPath(config),
     folderOf(id) {
       const found = copyOf(id)
       const copy = found?.workspaceId === workspaceId ? found.conversationId : null
@@ -151,6 +148,6 @@ export async function examineWorkspace(
 }
 
 /** Our own programs are never looked for in the project. */
-function programPath(config: Config): string {
+export function programPath(config: Config): string {
   return safePath(config.commandEnvironment.PATH ?? USUAL_PATH, config.project)
 }

@@ -25,7 +25,7 @@ import { realOf } from './sandbox/paths.ts'
 import { type FoundSandbox, findSandbox, isTooWide, type Place } from './sandbox/sandbox.ts'
 import { tryOut } from './sandbox/start.ts'
 import { createRunWorker } from './workers/run-worker.ts'
-import type { WorkingCopy } from './working-copy.ts'
+import { programPath, type WorkingCopy } from './working-copy.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
 /** Whoever starts the server is served first. */
@@ -60,7 +60,7 @@ export async function startWorking(
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
   const filesIn = createFilesIn(config, copy)
-  const status = { path: copy.programPath, scratch: join(config.dataDir, 'tmp') }
+  const status = { path: programPath(config), scratch: join(config.dataDir, 'tmp') }
   const retrieval = createRetrieval({
     store: store.index,
     embedder: embedderOf(config),
@@ -73,7 +73,8 @@ export async function startWorking(
     hashes: async (id, paths) => await (await filesIn(id.split('/')[0] ?? id)).hashes(paths),
     log,
   })
-  const found = await findSandboxFor(config, copy.programPath, log)
+  const found = await sandboxHere(config)
+  if (!found.sandbox) log.info({ why: found.why }, 'commands run without a sandbox')
   const toolsIn = createToolsIn(config, found, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
@@ -241,23 +242,30 @@ function commandTools(
   ]
 }
 
-async function findSandboxFor(config: Config, path: string, log: Log): Promise<FoundSandbox> {
+/** The sandbox that commands run in, or why there is none. */
+export async function sandboxHere(config: Config): Promise<FoundSandbox> {
   if (config.sandbox === 'off') return { sandbox: null, why: 'it is switched off' }
-  const found = await findSandbox({ path, tryOut })
-  if (!found.sandbox) log.info({ why: found.why }, 'commands run without a sandbox')
-  return found
+  const found = await findSandbox({ path: programPath(config), tryOut })
+  const place = placeIn(config, realOf(config.project))
+  return found.sandbox && isTooWide(place)
+    ? { sandbox: null, why: 'the project holds your home folder' }
+    : found
 }
 
 /** How programs run in this folder; null where they can't be confined. */
 function confinementOf(config: Config, { sandbox }: FoundSandbox, workspace: string) {
-  const place: Place = {
+  const place = placeIn(config, workspace)
+  return sandbox && !isTooWide(place) ? { sandbox, place } : null
+}
+
+function placeIn(config: Config, workspace: string): Place {
+  return {
     workspace,
     home: realOf(config.home),
     privateHome: join(realOf(config.dataDir), 'home'),
     hidden: [config.dataDir, config.stateDir, config.userDir].map(realOf),
     path: config.commandEnvironment.PATH ?? '',
   }
-  return sandbox && !isTooWide(place) ? { sandbox, place } : null
 }
 
 /** What a tool reads or writes is indexed, and what it deletes is not any more (C7). */

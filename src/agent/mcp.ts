@@ -168,7 +168,7 @@ async function transportTo(
     return new StreamableHTTPClientTransport(new URL(server.url), {
       requestInit: { headers: server.headers ?? {} },
       fetch: createBoundedFetch({ limits: HTTP_LIMITS }),
-    }) as Transport
+    })
   }
   const { command, args = [], env = {}, network = false, sandbox: isConfined = true } = server
   return createProgramTransport(() =>

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { examineWorkspace, watchAgain } from '../main.ts'
+import { examineWorkspace, sandboxHere, watchAgain } from '../main.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, configAbove } from './options.ts'
 import { bold, count, endProgress, printJson, removed, showProgress } from './output.ts'
@@ -34,13 +34,17 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     const result = await examineWorkspace(config, store, showProgress)
     endProgress()
     if (result.problems.length > 0) process.exitCode = 1
-    if (flags.json) return printJson(result)
+    if (flags.json) {
+      const { sandbox, why } = await sandboxHere(config)
+      return printJson({ ...result, sandbox: { name: sandbox?.name ?? null, why } })
+    }
     for (const [what, bytes] of Object.entries(result.sizes)) {
       console.log(`${what.padEnd(12)} ${inMegabytes(bytes).padStart(10)}`)
     }
     console.log(
       `${count(result.conversations, 'conversation')}, ${count(result.checkpoints, 'checkpoint')} in ${count(result.packs, 'pack')}`,
     )
+    console.log(`sandbox      ${sandboxAdvice(await sandboxHere(config))}`)
     for (const note of result.notes) console.log(`note     ${note}`)
     for (const problem of result.problems) console.log(`${removed('problem')}  ${problem}`)
     console.log(
@@ -51,6 +55,16 @@ async function doctor(flags: DoctorFlags): Promise<void> {
   } finally {
     await store.close()
   }
+}
+
+/** Where commands run, and what to install if that is nowhere safe. */
+function sandboxAdvice({ sandbox, why }: Awaited<ReturnType<typeof sandboxHere>>): string {
+  if (sandbox) return `${sandbox.name} works: commands run in it`
+  const install =
+    process.platform === 'linux'
+      ? '; install bubblewrap (apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)'
+      : ''
+  return `none: ${why}${install}`
 }
 
 function inMegabytes(bytes: number): string {

@@ -84,6 +84,7 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
            ${dim('(signs one browser in, once)')}
   API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.privateDir}/token`})`)}
   Model    ${modelText(server.model)}
+  Commands ${sandboxText(server.sandbox)}
   Stop     Ctrl-C`)
   if (flags.open === true && !(await openBrowser(server.loginUrl, config.privateDir))) {
     console.log(dim('           (no browser could be opened; follow the link yourself)'))
@@ -124,6 +125,11 @@ function modelText({ name, url, isDemo }: RunningServer['model']): string {
   if (isDemo)
     return `${bold('the demo model')} ${dim('(a script; set OPENAI_API_KEY or --base-url for a real one)')}`
   return `${name}${url === null ? '' : dim(` at ${url}`)}`
+}
+
+function sandboxText({ name, why }: RunningServer['sandbox']): string {
+  if (name !== null) return `run in a sandbox ${dim(`(${name}; without network unless you grant it)`)}`
+  return `run as you ${dim(`(no sandbox: ${why}; \`waymark doctor\` says what to do)`)}`
 }
 
 function isPortInUse(error: unknown): boolean {

@@ -18,10 +18,15 @@ describe('text that people agree to', () => {
 
   it('never loses a character that can be seen', () => {
     fc.assert(
-      fc.property(fc.string({ unit: fc.constantFrom(...'abc \n\t\u0000\u202e\u200b;|&') }), (text) => {
-        const seen = (one: string) => [...one].filter((char) => /[a-c;|&]/.test(char)).join('')
-        expect(seen(visibleText(text).replaceAll(/⟨[^⟩]*⟩/g, ''))).toBe(seen(text))
-      }),
+      fc.property(
+        fc.string({
+          unit: fc.constantFrom('a', 'b', ' ', '\n', '\t', '\u0000', '\u202e', '\u200b', ';', '|'),
+        }),
+        (text) => {
+          const seen = (one: string) => one.replaceAll(/[^ab;|]/g, '')
+          expect(seen(visibleText(text).replaceAll(/⟨[^⟩]*⟩/g, ''))).toBe(seen(text))
+        },
+      ),
     )
   })
 

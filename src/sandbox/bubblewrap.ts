@@ -84,10 +84,7 @@ function mountsOf(place: Place, network: boolean): Mount[] {
   ]
   const depth = (mount: Mount) => (mount.target === '/' ? 0 : mount.target.split(sep).length)
   // Stable: of two for one folder the later one wins.
-  return [
-    { type: 'read-only', target: '/', source: '/' } as Mount,
-    ...mounts.toSorted((a, b) => depth(a) - depth(b)),
-  ]
+  return [{ type: 'read-only', target: '/', source: '/' }, ...mounts.toSorted((a, b) => depth(a) - depth(b))]
 }
 
 function emptied(target: string): Mount[] {

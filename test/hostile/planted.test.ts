@@ -15,7 +15,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createClient } from '../../src/client/index.ts'
 import { projectFolder } from '../../src/config.ts'
 import { openStore } from '../../src/main.ts'
@@ -65,7 +65,10 @@ describe('a cloned project that brings a data folder', () => {
   async function serve(...args: string[]) {
     const { child, output } = start('serve', '--port', '0', ...args)
     const exited = once(child, 'exit')
-    await Promise.race([exited, expect.poll(output, { timeout: 20_000 }).toContain('Ctrl-C')])
+    const isUp = vi.waitFor(() => expect(output()).toContain('Ctrl-C'), { timeout: 20_000, interval: 20 })
+    await Promise.race([exited, isUp])
+    // A server that refused to start never gets there.
+    isUp.catch(() => {})
     const url = /API +(http\S+)\/api\/v1/.exec(output())?.[1] ?? null
     return {
       url,

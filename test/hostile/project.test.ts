@@ -38,6 +38,7 @@ describe('a hostile project', () => {
         if (i % 50 === 49) console.log(`${i + 1} of ${total}; last: ${planted.join(', ')}`)
       }
       rmSync(base, { recursive: true, force: true })
+      expect(before.frames.length).toBeGreaterThan(0)
     },
     rounds(240_000, 10_000_000),
   )
@@ -118,7 +119,7 @@ async function trusted(project: string, environment: Record<string, string>): Pr
 }
 
 function hostileMessages(outside: string): string[] {
-  const calls = [
+  const calls: [string, object][] = [
     ['read_file', { path: 'to-secret' }],
     ['read_file', { path: 'to-folder/secret.txt' }],
     ['write_to_file', { path: 'to-folder/new.txt', content: 'x' }],

@@ -103,7 +103,8 @@ export async function openPostgres(url: string): Promise<Engine> {
             runScript(client, scriptOf(reads, postgres, { name, argument })),
           )) as ReadResult<typeof name>
         } catch (error) {
-          if ((error as { code?: string }).code === QUERY_CANCELED) throw new Error(OVER_BUDGET)
+          if ((error as { code?: string }).code === QUERY_CANCELED)
+            throw new Error(OVER_BUDGET, { cause: error })
           // Reading changes nothing, so a lost connection is no reason to give up.
           if (attempt === MAX_ATTEMPTS || isAnswer(error)) throw error
         }
