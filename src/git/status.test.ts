@@ -70,7 +70,7 @@ describe('what git would call changed', () => {
     expect(await paths()).toEqual(['first.ts'])
   })
 
-  it('follows no link to a repository that does not point back', async () => {
+  it('[T3] follows no link to a repository that does not point back', async () => {
     const other = join(folder, 'other')
     cpSync(root, other, { recursive: true })
     rmSync(at('.git'), { recursive: true })
@@ -87,7 +87,7 @@ describe('what git would call changed', () => {
     expect(git('status', '--porcelain=v2', '--branch')).toBe(before)
   })
 
-  it('runs nothing that the configuration of the project names', async () => {
+  it('[T3] runs nothing that the configuration of the project names', async () => {
     writeFileSync(at('.git/config'), hostileConfig(canary, '[include]\n\tpath = more\n'))
     writeFileSync(at('.git/more'), hostileConfig(canary))
     writeFileSync(at('.git/config.worktree'), hostileConfig(canary))
@@ -125,7 +125,7 @@ describe('what git would call changed', () => {
     expect(canary.marks()).toEqual(expect.arrayContaining(['fsmonitor', 'ssh']))
   })
 
-  it.each(['', 'deep/er'])('takes no ordinary folder for a repository: %j', async (where) => {
+  it.each(['', 'deep/er'])('[T3] takes no ordinary folder for a repository: %j', async (where) => {
     rmSync(at('.git'), { recursive: true })
     plantGitDir(at(where), canary, '[core]\n\tworktree = .\n')
     root = at(where)
@@ -133,7 +133,7 @@ describe('what git would call changed', () => {
     expect(canary.marks()).toEqual([])
   })
 
-  it('gives up on a repository that would keep it waiting', async () => {
+  it('[T3] gives up on a repository that would keep it waiting', async () => {
     rmSync(at('.git/index'))
     execFileSync('mkfifo', [at('.git/index'), at('.git/info/pipe')])
     expect(await paths()).toEqual(expect.any(Array))
@@ -148,7 +148,7 @@ describe('what git would call changed', () => {
     ['log', '--all', '--format=%(trailers:key=x)'],
     ['diff-tree', '-p', '--no-ext-diff', '--no-textconv', 'HEAD', '1'.repeat(40)],
     ['pack-objects', '--revs', '--stdout', '--all'],
-  ])('a hostile git directory runs nothing through `git %s`', async (...args) => {
+  ])('[T3] a hostile git directory runs nothing through `git %s`', async (...args) => {
     const hostile = join(folder, 'hostile')
     const linked = join(folder, 'store')
     plantGitDir(hostile, canary)

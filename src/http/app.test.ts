@@ -367,7 +367,7 @@ describe('the HTTP API', () => {
       expect((await fetch(server.loginUrl)).status).toBe(401)
     })
 
-    it('signs in with the token, and not with another', async () => {
+    it('[T10] signs in with the token, and not with another', async () => {
       const signIn = (token: string) =>
         fetch(`${server.url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
       const session = sessionIn(await (await signIn(server.token)).text())

@@ -3,6 +3,7 @@ import { newConversation, parsed, readAll, TENANT } from '../../test/support/fra
 import { openSqliteStore, type TestStore } from '../../test/support/stores.ts'
 import { type Agent, ModelFailure } from '../core/agent.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 import { createRunWorker } from './run-worker.ts'
 
@@ -16,8 +17,9 @@ describe('the run worker', () => {
   })
   afterEach(() => store.close())
 
-  const start = (agent: Pick<Agent, 'run'>, ledger: Ledger = store.ledger) =>
+  const start = (agent: Pick<Agent, 'run'>, ledger: Ledger = store.ledger, sessions?: WorkSessions) =>
     createRunWorker({
+      ...(sessions ? { sessions } : {}),
       ledger,
       queue: store.queue,
       states: store.states,
@@ -83,6 +85,25 @@ describe('the run worker', () => {
     expect(await kinds()).toEqual(['conversation.created', 'message.user', 'lifecycle', 'final'])
     await worker.stop()
   })
+
+  it.each(['a snapshot', 'an agent'])(
+    '[T9] Stop ends a run that waits for %s that never comes back',
+    async (what) => {
+      const never = new Promise<never>(() => {})
+      const sessions = {
+        beforeMessage: () => (what === 'a snapshot' ? never : Promise.resolve(null)),
+        afterRun() {},
+      }
+      const worker = start({ run: () => never }, store.ledger, sessions as unknown as WorkSessions)
+      const { runId } = await send()
+      await expect.poll(() => worker.active()).toBe(1)
+      await store.queue.cancel({ tenant: TENANT, conversationId: id, runId, by: 'me' })
+      await expect.poll(kinds, { timeout: 10_000 }).toContain('final')
+      expect(await kinds()).toContain('message.user')
+      await expect.poll(() => worker.active()).toBe(0)
+      await worker.stop()
+    },
+  )
 
   it('a question can be answered as soon as it is seen', async () => {
     const agent: Pick<Agent, 'run'> = {

@@ -91,7 +91,7 @@ describe('patterns of .gitignore', () => {
   )
   const line = fc.array(piece, { minLength: 1, maxLength: 6 }).map((pieces) => pieces.join(''))
 
-  it('match as git matches them', () => {
+  it('[T9] match as git matches them', () => {
     fc.assert(
       fc.property(fc.array(line, { minLength: 1, maxLength: 4 }), (lines) => {
         const text = `${lines.join('\n')}\n`
@@ -106,7 +106,7 @@ describe('patterns of .gitignore', () => {
     `${'**/a/'.repeat(60)}z`,
     `${'*a'.repeat(200)}z`,
     `${'[a-z]*'.repeat(100)}9`,
-  ])('take no longer for a pattern made to take for ever: %s', (pattern) => {
+  ])('[T9] take no longer for a pattern made to take for ever: %s', (pattern) => {
     const rules = createIgnoreRules({ include: [], exclude: [] })
     const deep = Array.from({ length: 400 }, () => 'a').join('/')
     const root = rules.below(null, '', pattern, null)

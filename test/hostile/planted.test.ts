@@ -88,7 +88,7 @@ describe('a cloned project that brings a data folder', () => {
     return output()
   }
 
-  it('runs nothing when someone opens Changes, whatever the planted store says', async () => {
+  it('[T1] runs nothing when someone opens Changes, whatever the planted store says', async () => {
     plantGitDir(join(folder, 'evil'), canary)
     plantGitDir(join(project, '.waymark/store'), canary)
     plant('.waymark/store/commondir', join(folder, 'evil'))
@@ -106,7 +106,7 @@ describe('a cloned project that brings a data folder', () => {
     expect(readdirSync(join(project, '.waymark'))).toEqual(['store'])
   })
 
-  it('does not choose the token, and commands send theirs to no planted address', async () => {
+  it('[T2] does not choose the token, and commands send theirs to no planted address', async () => {
     plant('.waymark/token', 'planted-token-of-an-attacker\n')
     const heard: string[] = []
     const listener = createServer((request, answer) => {
@@ -128,7 +128,7 @@ describe('a cloned project that brings a data folder', () => {
     listener.close()
   })
 
-  it('marks for the cleaning of half-made copies delete nothing else', async () => {
+  it('[T2] marks for the cleaning of half-made copies delete nothing else', async () => {
     const first = await serve()
     const { id } = await first.client().createConversation({ title: 'kept' })
     await first.stop()
@@ -144,7 +144,7 @@ describe('a cloned project that brings a data folder', () => {
     expect(existsSync(join(data(), 'waymark.db'))).toBe(true)
   })
 
-  it('a data folder in the project that was not made here is refused, whatever is in it', async () => {
+  it('[T1] a data folder in the project that was not made here is refused, whatever is in it', async () => {
     for (const name of ['anything', 'store/commondir', 'waymark.db']) {
       plant(`.waymark/${name}`)
       expect((await serve('--data-dir', '.waymark')).output()).toMatch(/\.waymark was not made by you here/)
@@ -155,7 +155,7 @@ describe('a cloned project that brings a data folder', () => {
     }
   })
 
-  it('a data folder in the project is refused once the repository brings files into it', async () => {
+  it('[T1] a data folder in the project is refused once the repository brings files into it', async () => {
     const first = await serve('--data-dir', '.waymark')
     await first.stop()
     const again = await serve('--data-dir', '.waymark')
@@ -171,7 +171,7 @@ describe('a cloned project that brings a data folder', () => {
     )
   })
 
-  it('the data folder of an earlier version moves out of the project, if it was made here, with a new token', async () => {
+  it('[T1] the data folder of an earlier version moves out of the project, if it was made here, with a new token', async () => {
     const old = join(project, '.waymark')
     mkdirSync(old)
     const store = await openStore({ dataDir: old, databaseUrl: null })
@@ -195,7 +195,7 @@ describe('a cloned project that brings a data folder', () => {
     expect(existsSync(old)).toBe(false)
   })
 
-  it('a project that was moved continues its history when the person says so', async () => {
+  it('[T1] a project that was moved continues its history when the person says so', async () => {
     const first = await serve()
     const { id } = await first.client().createConversation({ title: 'moved along' })
     await first.stop()

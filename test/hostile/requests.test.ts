@@ -97,7 +97,7 @@ describe('requests', () => {
     return socket
   }
 
-  it('without a valid token are refused before their body is read, and closed; on every route', async () => {
+  it('[T6] [T10] without a valid token are refused before their body is read, and closed; on every route', async () => {
     expect(routes.length).toBeGreaterThan(45)
     const answers = await Promise.all(
       routes.flatMap((route) =>
@@ -111,7 +111,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 401 || !isClosed)).toEqual([])
   })
 
-  it('of another tenant find nothing, before their body is read; on every route of a conversation', async () => {
+  it('[T6] of another tenant find nothing, before their body is read; on every route of a conversation', async () => {
     const ofConversations = routes.filter(({ path }) => path.includes('{id}'))
     const answers = await Promise.all(
       ofConversations.map(async (route) => ({ ...route, ...(await half(route, foreign)) })),
@@ -119,7 +119,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 404 || !isClosed)).toEqual([])
   })
 
-  it('without the scope are refused before their body is read; on every route', async () => {
+  it('[T6] without the scope are refused before their body is read; on every route', async () => {
     const scoped = routes.filter(({ path }) => path !== '/api/v1/about')
     const answers = await Promise.all(
       scoped.map(async (route) => ({ ...route, ...(await half(route, powerless)) })),
@@ -127,7 +127,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 403 || !isClosed)).toEqual([])
   })
 
-  it('a token that only reads gets no raw record, and no whole output with what frames redact', async () => {
+  it('[T11] a token that only reads gets no raw record, and no whole output with what frames redact', async () => {
     const reader = await server.tokenFor('default', ['conversations:read'])
     const asReader = { headers: { Authorization: `Bearer ${reader}` } }
     const { headers, ...init } = jsonBody({ content: 'hello' })
@@ -145,7 +145,7 @@ describe('requests', () => {
     expect((await server.client.context(own)).request).toContain('hello')
   })
 
-  it("another tenant can't work in a working copy whose id it knows", async () => {
+  it("[T11] another tenant can't work in a working copy whose id it knows", async () => {
     const { workspace_id } = await server.client.fork(own, { files: 'copy' })
     const answer = await server.call('/conversations', {
       ...jsonBody({ workspace_id }),
@@ -155,7 +155,7 @@ describe('requests', () => {
     expect((await server.call('/conversations', jsonBody({ workspace_id }))).status).toBe(201)
   })
 
-  it('a queue of large messages is told to its readers in small pieces, and those that read nothing keep nothing', async () => {
+  it('[T8] a queue of large messages is told to its readers in small pieces, and those that read nothing keep nothing', async () => {
     const { id } = await server.client.createConversation({ title: 'queue' })
     const readers = await Promise.all(
       Array.from({ length: 40 }, () => silentReader(`/api/v1/conversations/${id}/ledger/stream`)),
@@ -182,7 +182,7 @@ describe('requests', () => {
     await server.client.deleteConversation(id)
   })
 
-  it('with JSON that is too deep, or has too many values, are refused at once', async () => {
+  it('[T6] with JSON that is too deep, or has too many values, are refused at once', async () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
     const wide = `{"content": "x", "more": [${'1,'.repeat(2_000_000)}1]}`
     for (const path of [
@@ -199,7 +199,7 @@ describe('requests', () => {
     }
   })
 
-  it('of any shape are never answered with 500', async () => {
+  it('[T6] of any shape are never answered with 500', async () => {
     const strange = fc.oneof(
       fc.constantFrom(
         '',

@@ -24,7 +24,7 @@ describe('thousands of nested forks', () => {
   })
   afterAll(() => server.close())
 
-  it('are searched within the budget, and no other read waits for it', async () => {
+  it('[T9] are searched within the budget, and no other read waits for it', async () => {
     let isFound = false
     const search = server.client.listConversations({ q: 'needle', limit: 50 }).then((found) => {
       isFound = true
@@ -39,7 +39,7 @@ describe('thousands of nested forks', () => {
     expect((await server.client.listConversations({ q: 'nothing like it' })).items).toEqual([])
   })
 
-  it('show their family', async () => {
+  it('[T9] show their family', async () => {
     const { items } = await server.client.tree(deepest)
     expect(items).toHaveLength(DEPTH + 1)
     expect(new Set(items.map(({ title }) => title))).toEqual(new Set(['The root']))

@@ -44,7 +44,7 @@ describe('secrets in the project', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
-  it('never go to the model unasked, and the context says what was withheld and why', async () => {
+  it('[T4] never go to the model unasked, and the context says what was withheld and why', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const sent = JSON.stringify(model.requests.at(-1))
@@ -60,7 +60,7 @@ describe('secrets in the project', () => {
     for (const { why } of skipped) expect(why).toMatch(/^(hidden|may hold|holds what looks)/)
   })
 
-  it('go to the model when the person names them', async () => {
+  it('[T4] go to the model when the person names them', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'look', { active_files: ['.env', 'deploy.pem'] })
     const sent = JSON.stringify(model.requests.at(-1))
