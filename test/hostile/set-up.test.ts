@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -42,10 +42,9 @@ describe('the set-up', () => {
       join(folder, 'package-lock.json'),
       lock.replaceAll(/sha512-[A-Za-z0-9+/]{20}/g, `sha512-${'A'.repeat(20)}`),
     )
-    const ci = promisify(execFile)('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
-      cwd: folder,
-    })
-    await expect(ci).rejects.toMatchObject({ stderr: expect.stringMatching(/EINTEGRITY|integrity/i) })
+    // npm leaves out an optional package that it can't verify; the set-up then says that it could not be added.
+    await promisify(execFile)('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder })
+    expect(existsSync(join(folder, 'node_modules', `node-linux-${process.arch}`))).toBe(false)
     rmSync(folder, { recursive: true, force: true })
   })
 })
