@@ -173,7 +173,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
       expect(await page.getByRole('button', { name }).count()).toBe(0)
     }
     expect(problems).toEqual([])
-    await page.context().clearCookies()
+    await page.evaluate(() => localStorage.removeItem('waymark_session'))
     await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   })
 
