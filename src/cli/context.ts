@@ -3,7 +3,7 @@ import type { ContextView } from '../protocol/api/context.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, count, dim, printable, printJson } from './output.ts'
+import { bold, CommandError, count, dim, printable, printJson, printJsonText } from './output.ts'
 
 interface ContextFlags extends Record<string, unknown> {
   at?: number
@@ -32,7 +32,7 @@ Examples:
       const context = await client.context(id, { at: flags.at })
       if (flags.request && context.request === null)
         throw new CommandError('the token lacks the scope records:read')
-      if (flags.request) return console.log(context.request)
+      if (flags.request) return printJsonText(context.request ?? '')
       if (flags.json) return printJson(context)
       print(context)
     })
@@ -50,10 +50,10 @@ const steps: Record<ContextView['chain'], string> = {
 
 function print(context: ContextView): void {
   const { response_id, model, chain, status, tokens, event_number } = context
-  console.log(`${bold(response_id)}  ${model}  ${status}  ${dim(`behind event ${event_number}`)}`)
+  console.log(`${bold(response_id)}  ${printable(model)}  ${status}  ${dim(`after event ${event_number}`)}`)
   console.log(dim(steps[chain]))
   for (const { origin, tokens: size, sent, why } of context.parts) {
-    const line = `${sent ? '+' : ' '} ${String(size).padStart(7)}  ${nameOf(origin).padEnd(44)}  ${dim(why)}`
+    const line = `${sent ? '+' : ' '} ${String(size).padStart(7)}  ${printable(nameOf(origin)).padEnd(44)}  ${dim(why)}`
     console.log(sent ? line : dim(line))
   }
   console.log(

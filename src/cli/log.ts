@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { Client, StreamOptions } from '../client/index.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { CommandError } from './output.ts'
+import { CommandError, printable, printJsonText } from './output.ts'
 import { createTranscriptPrinter } from './print-transcript.ts'
 import { sayWhenLost } from './say-when-lost.ts'
 
@@ -50,7 +50,7 @@ type Following = Pick<StreamOptions, 'follow' | 'signal' | 'onState'>
 
 async function printFrames(client: Client, id: string, options: Following): Promise<void> {
   for await (const items of client.stream(id, options)) {
-    for (const item of items) if (item.type === 'frame') process.stdout.write(`${item.text}\n`)
+    for (const item of items) if (item.type === 'frame') printJsonText(item.text)
   }
 }
 
@@ -75,5 +75,5 @@ async function printAttachment(client: Client, id: string, name: string): Promis
   }
   if (found === undefined) throw new CommandError(`no message here came with a text named ${name}`)
   const { content } = await client.attachment(id, found)
-  process.stdout.write(content)
+  process.stdout.write(process.stdout.isTTY ? printable(content) : content)
 }

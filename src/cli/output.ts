@@ -41,8 +41,8 @@ export function printable(text: string): string {
 }
 
 /** JSON for programs. On a terminal, characters that could steer it are written as escapes, which mean the same. */
-export function printJson(value: unknown, space: number | undefined = 2): void {
-  printJsonText(JSON.stringify(value, null, space))
+export function printJson(value: unknown): void {
+  printJsonText(JSON.stringify(value, null, 2))
 }
 
 export function printJsonText(text: string): void {

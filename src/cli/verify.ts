@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { verifyLedger } from '../main.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith } from './options.ts'
-import { count, endProgress, showProgress } from './output.ts'
+import { count, endProgress, printJson, showProgress } from './output.ts'
 
 export function verifyCommand(): Command {
   return commandWith('verify', ['project', 'dataDir', 'databaseUrl'])
@@ -28,7 +28,7 @@ async function verify(flags: Record<string, unknown>): Promise<void> {
     )
     endProgress()
     if (result.flaws.length > 0) process.exitCode = 1
-    if (flags.json) return console.log(JSON.stringify(result))
+    if (flags.json) return printJson(result)
     for (const { conversationId, segmentId, seq, flaw } of result.flaws) {
       console.log(`${conversationId} ${segmentId} event ${seq}: ${flaw}`)
     }
