@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AgentSetting, type Contexts, createAgent, loadGraph } from './agent/agent.ts'
 import { indexName } from './agent/assembling.ts'
@@ -258,10 +259,16 @@ function confinementOf(config: Config, { sandbox }: FoundSandbox, workspace: str
   return sandbox && !isTooWide(place) ? { sandbox, place } : null
 }
 
+/** Null where there is none that could be replaced: a service may have `/` for one. */
+function homeIn(home: string): string | null {
+  const real = realOf(home)
+  return real !== '/' && existsSync(real) ? real : null
+}
+
 function placeIn(config: Config, workspace: string): Place {
   return {
     workspace,
-    home: realOf(config.home),
+    home: homeIn(config.home),
     privateHome: join(realOf(config.dataDir), 'home'),
     hidden: [config.dataDir, config.stateDir, config.userDir].map(realOf),
     path: config.commandEnvironment.PATH ?? '',

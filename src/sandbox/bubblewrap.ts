@@ -72,12 +72,11 @@ function mountsOf(place: Place, network: boolean): Mount[] {
           } as const,
         ]
       : []),
-    { type: 'writable', target: home, source: privateHome },
-    ...toolchainsIn(home, path).map(
-      (folder): Mount => ({ type: 'read-only', target: folder, source: folder, isOptional: true }),
-    ),
+    ...(home === null ? [] : homeMounts(home, privateHome, path)),
     // Below the home they are gone already, and an empty folder there would be made in the private one.
-    ...hidden.filter((folder) => existsSync(folder) && !isInside(home, folder)).flatMap(emptied),
+    ...hidden
+      .filter((folder) => existsSync(folder) && !(home !== null && isInside(home, folder)))
+      .flatMap(emptied),
     { type: 'writable', target: workspace, source: workspace },
     ...hidden.filter((folder) => folder !== workspace && isInside(workspace, folder)).flatMap(emptied),
     ...repositoryMounts(workspace),
@@ -85,6 +84,13 @@ function mountsOf(place: Place, network: boolean): Mount[] {
   const depth = (mount: Mount) => (mount.target === '/' ? 0 : mount.target.split(sep).length)
   // Stable: of two for one folder the later one wins.
   return [{ type: 'read-only', target: '/', source: '/' }, ...mounts.toSorted((a, b) => depth(a) - depth(b))]
+}
+
+function homeMounts(home: string, privateHome: string, path: string): Mount[] {
+  const toolchains = toolchainsIn(home, path).map(
+    (folder): Mount => ({ type: 'read-only', target: folder, source: folder, isOptional: true }),
+  )
+  return [{ type: 'writable', target: home, source: privateHome }, ...toolchains]
 }
 
 function emptied(target: string): Mount[] {

@@ -17,8 +17,8 @@ export interface Sandbox {
 export interface Place {
   /** The working copy; links resolved. */
   workspace: string
-  /** The person's home folder, and the folder that stands for it inside. */
-  home: string
+  /** The person's home folder, and the folder that stands for it inside. One that does not exist is `/tmp` inside. */
+  home: string | null
   privateHome: string
   /** Folders that must not be seen: our data, our configuration. */
   hidden: readonly string[]
@@ -44,5 +44,5 @@ export async function findSandbox(options: {
 
 /** A workspace that holds the home folder, or the system, can't be confined without letting all of that in. */
 export function isTooWide({ workspace, home }: Pick<Place, 'workspace' | 'home'>): boolean {
-  return isInside(workspace, home) || workspace === '/' || workspace.split(sep).length < 3
+  return (home !== null && isInside(workspace, home)) || workspace === '/' || workspace.split(sep).length < 3
 }

@@ -29,9 +29,13 @@ export function profileOf(place: Place, network: boolean): string {
   return [
     '(version 1)',
     '(allow default)',
-    `(deny file-read* ${below('/Users')} ${below(home)})`,
-    `(allow file-read-metadata ${below(home)})`,
-    `(allow file-read* ${toolchainsIn(home, path).map(below).join(' ')})`,
+    `(deny file-read* ${['/Users', ...(home === null ? [] : [home])].map(below).join(' ')})`,
+    ...(home === null
+      ? []
+      : [
+          `(allow file-read-metadata ${below(home)})`,
+          `(allow file-read* ${toolchainsIn(home, path).map(below).join(' ')})`,
+        ]),
     `(deny file-read* ${hidden.map(below).join(' ')})`,
     '(deny file-write*)',
     '(allow file-write* (subpath "/dev") (subpath "/private/tmp") (subpath "/private/var/folders"))',

@@ -25,7 +25,7 @@ export function startProgram({ argv, cwd, environment, confined }: Program): Chi
     : argv
   return spawn(program, args, {
     cwd,
-    env: { ...environment, ...(confined ? { HOME: confined.place.home, TMPDIR: '/tmp' } : {}) },
+    env: { ...environment, ...(confined ? { HOME: confined.place.home ?? '/tmp', TMPDIR: '/tmp' } : {}) },
     // A group of its own, so that all of it can be ended.
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],

@@ -42,7 +42,7 @@ const call = {
 describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
   let folder: string
   let workspace: string
-  let place: Place
+  let place: Place & { home: string }
   let sandbox: Sandbox
 
   beforeAll(async () => {
@@ -300,6 +300,22 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(['PLANTED-SECRET', '']).toContain(said)
     await second.kill()
     rmSync(project, { recursive: true, force: true })
+  })
+
+  it('[T13] run where the server has no home folder', async () => {
+    const tool = runCommandTool({
+      root: workspace,
+      environment: { PATH: place.path },
+      sandbox: { sandbox, place: { ...place, home: null } },
+      network: false,
+    })
+    const signal = new AbortController().signal
+    const { output: seen } = await tool.run(
+      { command: 'echo x > ~/x && cat ~/x; ls /root /home' },
+      { ...call, signal },
+    )
+    expect(seen).toMatch(/^x\n/)
+    expect(seen).not.toContain('.ssh')
   })
 
   it('[T13] a workspace that holds the home folder is not confined, and says so', async () => {
