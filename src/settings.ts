@@ -8,7 +8,8 @@ const list = z.union([
 ])
 
 export const mcpServers = z.record(
-  z.string().regex(/^[A-Za-z0-9_-]{1,40}$/),
+  // Two underscores divide the server's name from the tool's.
+  z.string().regex(/^(?!.*__)[A-Za-z0-9_-]{1,40}$/),
   z.union([
     z.strictObject({
       command: z.string().min(1),
@@ -160,6 +161,7 @@ export const settings = {
       "Names this working copy among all that share a database. Default: the folder's and the machine's name.",
     must: 'be letters, digits, dots, - and _',
     schema: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
+    inFile: 'trusted',
   },
   tools: {
     flag: '--tools <policy>',
@@ -243,6 +245,7 @@ export const settings = {
     about: 'Files that checkpoints leave out besides those: patterns as in .gitignore, separated by commas.',
     must: 'be patterns separated by commas',
     schema: list,
+    inFile: 'trusted',
   },
   maxFileMb: {
     flag: '--max-file-mb <number>',
@@ -265,6 +268,7 @@ export const settings = {
     about: 'How long what was deleted can be brought back. Default: 24.',
     must: 'be a number from 0 to 87600',
     schema: z.coerce.number().min(0).max(87_600),
+    inFile: 'trusted',
   },
   gcMinutes: {
     flag: '--gc-minutes <number>',
@@ -272,6 +276,7 @@ export const settings = {
     about: 'How often what no conversation reaches any more is collected. Default: 60.',
     must: 'be a number from 0.01 to 10080',
     schema: z.coerce.number().min(0.01).max(10_080),
+    inFile: 'trusted',
   },
   embedder: {
     flag: '--embedder <which>',
@@ -281,6 +286,7 @@ export const settings = {
       'none (by words alone). Default: local.',
     must: 'be local, openai or none',
     schema: z.enum(['local', 'openai', 'none']),
+    inFile: 'trusted',
   },
   maxModelCalls: {
     flag: '--max-model-calls <number>',

@@ -7,6 +7,7 @@ import { signalGroup } from '../sandbox/start.ts'
 const MAX_LINE_BYTES = 8 * 1024 * 1024
 const MAX_UNASKED = 2000
 const MAX_UNASKED_BYTES = 32 * 1024 * 1024
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 const GRACE_MS = 500
 
 /**
@@ -39,10 +40,14 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
       })
     },
     async send(message) {
-      unasked = 0
-      unaskedBytes = 0
+      // Answers to what the server asks of us don't count: it could ask for ever.
+      if ('method' in message && 'id' in message) {
+        unasked = 0
+        unaskedBytes = 0
+      }
       if (!child || isClosed) throw new Error('the tool server has ended')
       child.stdin.write(`${JSON.stringify(message)}\n`)
+      if (child.stdin.writableLength > MAX_UNREAD_BYTES) refuse('the tool server does not read its messages')
     },
     async close() {
       const ending = child

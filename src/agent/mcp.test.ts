@@ -67,7 +67,7 @@ describe('tools of MCP servers', () => {
     const mcp = toolsOf({ calc: { command: process.execPath, args: [program], env: { GIVEN: 'yes' } } })
     const tools = new Map((await mcp.tools()).map((tool) => [tool.name, tool]))
     expect([...tools.keys()]).toEqual(['calc__add', 'calc__env', 'calc__fail'])
-    expect(tools.get('calc__add')).toMatchObject({ isReadOnly: true, policy: 'ask', description: 'Adds' })
+    expect(tools.get('calc__add')).toMatchObject({ isReadOnly: false, policy: 'ask', description: 'Adds' })
     expect(await tools.get('calc__add')?.run({ a: 2, b: 3 }, call)).toEqual({ output: '5', isFailed: false })
     expect(await tools.get('calc__fail')?.run({}, call)).toEqual({ output: 'No.', isFailed: true })
     const seen = JSON.parse(String((await tools.get('calc__env')?.run({}, call))?.output)) as object

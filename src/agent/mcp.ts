@@ -1,7 +1,9 @@
+import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { cutMiddle, cutText } from '../core/limits.ts'
 import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
+import { mendRedirection } from '../sandbox/repository-guard.ts'
 import type { Place, Sandbox } from '../sandbox/sandbox.ts'
 import { startProgram } from '../sandbox/start.ts'
 import { createProgramTransport } from './mcp-transport.ts'
@@ -92,7 +94,8 @@ export function createMcpTools(deps: {
         name: `${name}__${tool.name}`,
         description: cutText(tool.description ?? '', MAX_DESCRIPTION),
         parameters: tool.inputSchema as Record<string, unknown>,
-        isReadOnly: tool.annotations?.readOnlyHint === true,
+        // What a server says of itself loosens nothing.
+        isReadOnly: false,
         policy: 'ask',
         async run(args, { signal }) {
           const params = { name: tool.name, arguments: args as Record<string, unknown> }
@@ -120,10 +123,15 @@ export function createMcpTools(deps: {
   return {
     async tools() {
       const names = Object.entries(deps.servers)
-      return (await Promise.all(names.map(([name, server]) => connectionTo(name, server).tools))).flat()
+      const found = (
+        await Promise.all(names.map(([name, server]) => connectionTo(name, server).tools))
+      ).flat()
+      return [...new Map(found.map((tool) => [tool.name, tool])).values()]
     },
     async close() {
       await Promise.allSettled([...connections.values()].map(async ({ client }) => await client?.close()))
+      // Programs of theirs worked in the project, too.
+      if (deps.sandbox) mendRedirection(join(deps.root, '.git'))
     },
   }
 }

@@ -2,7 +2,14 @@ import { hash } from 'node:crypto'
 import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
 import { Cancelled, type Turn } from '../core/agent.ts'
 import { cutText } from '../core/limits.ts'
-import { type Grant, MAX_QUESTION_CHARACTERS, noGrant, type Question, type Rules } from '../core/questions.ts'
+import {
+  type Grant,
+  isAllowedBy,
+  MAX_QUESTION_CHARACTERS,
+  noGrant,
+  type Question,
+  type Rules,
+} from '../core/questions.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { copyOf } from '../protocol/ids.ts'
 import type { FunctionCall } from './provider/stream-frames.ts'
@@ -93,14 +100,15 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
 
   /** What a person who allowed this very call has granted it. */
   async function allowedByRule(question: Question, call: FunctionCall, turn: Turn): Promise<Grant | null> {
-    if (turn.record.call(call.callId)?.approval) return null
+    const { approval, questionSha256 } = turn.record.call(call.callId) ?? {}
+    if (approval && questionSha256 === question.sha256) return null
     const { tenant, workspaceId: place, mayChangeFiles } = turn
     // A rule was made by someone who may change files, for those who may.
     if (!mayChangeFiles) return null
     const workspaceId = copyOf(place)?.workspaceId ?? place
     const { toolName, subject, sha256 } = question
     const rule = await deps.rules.find({ tenant, workspaceId, toolName, subject })
-    if (!rule) return null
+    if (!rule || !isAllowedBy(rule, question)) return null
     const fields = { status: 'approved' as const, by: rule.by, grant: rule.grant, rule_id: rule.id }
     turn.writer.write(
       approvalFrame(call, { ...fields, question_sha256: sha256, ...confinementFields(question) }),
@@ -141,7 +149,9 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
   async function askPerson(question: Question, call: FunctionCall, turn: Turn) {
     const { record, writer } = turn
     const known = record.call(call.callId)
-    const before = known?.approval ?? null
+    // Answers to another question don't count: what was shown then may run otherwise now.
+    const isSame = (known?.questionSha256 ?? question.sha256) === question.sha256
+    const before = isSame ? (known?.approval ?? null) : null
     if (before === 'approved' || before === 'denied') {
       return { approved: before === 'approved', reason: null, grant: known?.grant ?? noGrant }
     }

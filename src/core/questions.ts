@@ -40,6 +40,8 @@ export interface Rule {
   /** What the call must be, to the character: a command, or all the arguments. */
   subject: string
   grant: Grant
+  /** It was allowed to run in a sandbox, and not without one. */
+  isConfined: boolean
   by: string
   createdAt: string
 }
@@ -55,4 +57,9 @@ export interface RuleQuery {
   workspaceId: string | null
   toolName: string
   subject: string
+}
+
+/** Whether a rule allows this call as it would run now: one for the sandbox does not count where there is none. */
+export function isAllowedBy(rule: Rule, { confinement }: Question): boolean {
+  return !rule.isConfined || confinement === null || confinement.sandbox !== null
 }

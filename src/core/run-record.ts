@@ -33,6 +33,8 @@ export interface CallRecord {
   outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
   approval: 'requested' | 'approved' | 'denied' | null
   grant: Grant
+  /** The question that was asked last. */
+  questionSha256: string | null
 }
 
 type Said = { text: string; refusal: string; reasoning: string; responseId: string | undefined }
@@ -55,7 +57,14 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
     if (!call)
       calls.set(
         toolCallId,
-        (call = { asked: null, hasBegun: false, outcome: null, approval: null, grant: noGrant }),
+        (call = {
+          asked: null,
+          hasBegun: false,
+          outcome: null,
+          approval: null,
+          grant: noGrant,
+          questionSha256: null,
+        }),
       )
     return call
   }
@@ -95,7 +104,7 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
         if (!frame.partial) callOf(frame.tool_call_id).outcome = frame
         return
       case 'tool.approval':
-        Object.assign(callOf(frame.tool_call_id), { approval: frame.status, grant: frame.grant ?? noGrant })
+        noteApproval(callOf(frame.tool_call_id), frame)
         return
       default:
     }
@@ -111,6 +120,12 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
     openCalls: () => [...calls.values()].filter((call) => call.asked !== null && call.outcome === null),
     said: () => said,
   }
+}
+
+function noteApproval(call: CallRecord, frame: FrameDraft<'tool.approval'>): void {
+  call.approval = frame.status
+  call.grant = frame.grant ?? noGrant
+  call.questionSha256 = frame.question_sha256 ?? call.questionSha256
 }
 
 /** Tools that we run ourselves; what a provider has run is not ours to close. */

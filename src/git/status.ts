@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs'
+import { lstatSync, realpathSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join, relative, sep } from 'node:path'
@@ -36,23 +36,29 @@ export interface ChangedFile {
 
 /** Files that differ from the last commit, and untracked ones that are not ignored. Empty where that can't be found out. */
 export async function changedFiles(root: string, settings: StatusOptions): Promise<ChangedFile[]> {
-  return await withMirror(root, settings, [], async (repository, run) => {
-    const prefix = prefixOf(repository, root)
-    const only = prefix === '' ? [] : ['--', prefix]
-    const options = ['--porcelain=v1', '-z', '--untracked-files=all', '--ignore-submodules=all']
-    const status = await run('status', ...options, ...only)
-    return status.split('\0').flatMap((entry) => {
-      const [state, file] = [entry.slice(0, 2), entry.slice(3)]
-      // A path that ends with a slash is a nested repository.
-      if (entry === '' || file.endsWith('/') || !file.startsWith(prefix)) return []
-      return { path: file.slice(prefix.length), isDeleted: state.includes('D') }
-    })
-  })
+  return await withMirror<ChangedFile[]>(
+    root,
+    settings,
+    { none: [], unknown: [] },
+    async (repository, run) => {
+      const prefix = prefixOf(repository, root)
+      const only = prefix === '' ? [] : ['--', prefix]
+      const options = ['--porcelain=v1', '-z', '--untracked-files=all', '--ignore-submodules=all']
+      const status = await run('status', ...options, ...only)
+      return status.split('\0').flatMap((entry) => {
+        const [state, file] = [entry.slice(0, 2), entry.slice(3)]
+        // A path that ends with a slash is a nested repository.
+        if (entry === '' || file.endsWith('/') || !file.startsWith(prefix)) return []
+        return { path: file.slice(prefix.length), isDeleted: state.includes('D') }
+      })
+    },
+  )
 }
 
 /** Whether the project's repository tracks anything at or below this folder: then a pull can change it. */
 export async function isTracked(root: string, folder: string, options: StatusOptions): Promise<boolean> {
-  return await withMirror(root, options, false, async ({ workTree }, run) => {
+  // What can't be found out may be tracked.
+  return await withMirror(root, options, { none: false, unknown: true }, async ({ workTree }, run) => {
     const path = relative(workTree, realpathSync(folder))
     return (await run('ls-files', '-z', '--full-name', '--', path)) !== ''
   })
@@ -63,15 +69,15 @@ type Run = (...args: string[]) => Promise<string>
 async function withMirror<T>(
   root: string,
   { path, scratch }: StatusOptions,
-  unknown: T,
+  otherwise: { none: T; unknown: T },
   use: (repository: UserRepository, run: Run) => Promise<T>,
 ): Promise<T> {
   const repository = await findRepository(root)
-  if (!repository) return unknown
+  if (!repository) return hasDotGit(root) ? otherwise.unknown : otherwise.none
   await mkdir(scratch, { recursive: true })
   const gitDir = await mkdtemp(join(scratch, 'status-'))
   try {
-    if (!(await fillMirror(gitDir, repository))) return unknown
+    if (!(await fillMirror(gitDir, repository))) return otherwise.unknown
     const objects = join(repository.commonDir, 'objects')
     const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_OUTPUT }
     const { workTree } = repository
@@ -80,11 +86,16 @@ async function withMirror<T>(
     )
   } catch (error) {
     // A damaged repository, or one that takes too long.
-    if (error instanceof GitFailed) return unknown
+    if (error instanceof GitFailed) return otherwise.unknown
     throw error
   } finally {
     await rm(gitDir, { recursive: true, force: true })
   }
+}
+
+/** One that is not taken for a repository is there for a reason that we don't know. */
+function hasDotGit(root: string): boolean {
+  return lstatSync(join(root, '.git'), { throwIfNoEntry: false }) !== undefined
 }
 
 async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {

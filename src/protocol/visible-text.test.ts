@@ -11,6 +11,7 @@ describe('text that people agree to', () => {
     ['half \ud800', 'half ⟨U+D800⟩'],
     [`ls${' '.repeat(500)}; rm -rf .`, 'ls ⟨500 blanks⟩ ; rm -rf .'],
     [`ls${'\n'.repeat(200)}rm -rf .`, 'ls\n⟨199 empty lines⟩\nrm -rf .'],
+    ['cd build\r\nrm -rf *', 'cd build⟨U+000D⟩\nrm -rf *'],
     ['größe 🙂\tok\nnext', 'größe 🙂\tok\nnext'],
   ])('%j is shown as %j', (text, shown) => {
     expect(visibleText(text)).toBe(shown)

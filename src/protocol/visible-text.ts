@@ -6,14 +6,13 @@
 /** Controls, marks of direction, everything that takes no room, blanks of other widths, and halves of characters. */
 const INVISIBLE = /(?![\n\t ])[\p{C}\p{Z}\p{DI}\u2800]/gu
 const MANY_BLANKS = /[ \t]{20,}/g
-const MANY_LINES = /(?:[ \t]*\n){6,}/g
+const MANY_LINES = /\n(?:[ \t]*\n){5,}/g
 
 export function visibleText(text: string): string {
   return text
-    .replaceAll('\r\n', '\n')
     .replace(INVISIBLE, (found) => `⟨U+${hexOf(found)}⟩`)
-    .replace(MANY_LINES, (found) => `\n⟨${found.split('\n').length - 2} empty lines⟩\n`)
     .replace(MANY_BLANKS, (found) => ` ⟨${found.length} blanks⟩ `)
+    .replace(MANY_LINES, (found) => `\n⟨${found.split('\n').length - 2} empty lines⟩\n`)
 }
 
 function hexOf(char: string): string {

@@ -1,26 +1,29 @@
-import { existsSync, lstatSync, readFileSync } from 'node:fs'
-import { join, sep } from 'node:path'
+import { existsSync, lstatSync, readdirSync } from 'node:fs'
+import { delimiter, dirname, join, relative, sep } from 'node:path'
 import { isInside, realOf } from './paths.ts'
+import { type RepositoryGuard, repositoryGuards } from './repository-guard.ts'
 import type { FoundSandbox, Place } from './sandbox.ts'
-import { toolchainsIn } from './toolchains.ts'
+import { programsAt, toolchainsIn } from './toolchains.ts'
 
+/**
+ * Two rules for mounts. A source is never a link, because bubblewrap would follow it. A mount point is never in a folder
+ * that outlives the command and that commands can write, because its parents could be renamed for the next one: so
+ * the home folder is new for each command, and folders inside the workspace that matter are mounts of their own.
+ */
 type Mount =
   | { type: 'read-only' | 'writable'; target: string; source: string; isOptional?: boolean }
   | { type: 'empty'; target: string }
 
 const PROBE = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc', '--tmpfs', '/tmp']
 const NAMESPACES = ['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try']
-const HOMES = ['/home', '/root']
+/** What a system is made of; every other folder of the root may be a person's. */
+const SYSTEM = /^(bin|boot|dev|etc|gnu|lib\d*|libx?\d*|nix|opt|proc|sbin|snap|sys|usr|var|run|tmp|\.\w+)$/
 /** Sockets of other programs: a container engine's would be a way out. */
-const SOCKETS = ['/run', '/var/run']
+const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run', '/etc/ssl/private', '/var/lib/docker']
 /** Readable by a server that runs as root, and of no use to a build. */
-const SECRET_FILES = [
-  '/etc/shadow',
-  '/etc/gshadow',
-  '/etc/sudoers',
-  '/etc/ssh/ssh_host_ed25519_key',
-  '/etc/ssh/ssh_host_rsa_key',
-]
+const SECRET_FILES = /^(shadow|gshadow|sudoers)-?$/
+/** Folders of the private home that are kept between commands. */
+const KEPT = ['.cache', '.npm']
 
 export async function createBubblewrap(options: {
   program: string | null
@@ -30,7 +33,7 @@ export async function createBubblewrap(options: {
   if (program === null) return { sandbox: null, why: 'bubblewrap is not installed' }
   const probe = [program, ...PROBE, ...NAMESPACES, '--unshare-net', '--cap-drop', 'ALL', '--', 'true']
   if ((await options.tryOut(probe)) !== 0) {
-    return { sandbox: null, why: 'bubblewrap does not work here: the system may forbid user namespaces' }
+    return { sandbox: null, why: 'bubblewrap does not work here; the system may forbid user namespaces' }
   }
   return {
     why: null,
@@ -55,74 +58,97 @@ export async function createBubblewrap(options: {
 
 /** Outer folders first: what is mounted later hides what lies below it. */
 function mountsOf(place: Place, network: boolean): Mount[] {
-  const { workspace, home, privateHome, hidden, path } = place
+  const { workspace, home, hidden } = place
+  const shown = [...programsOutside(place), ...(home === null ? [] : toolchainsIn(home, place.path))]
   const mounts: Mount[] = [
-    ...['/tmp', '/var/tmp', ...HOMES, ...SOCKETS].flatMap(emptied),
-    ...SECRET_FILES.filter((file) => existsSync(file)).map(
-      (target): Mount => ({ type: 'read-only', target, source: '/dev/null' }),
-    ),
-    { type: 'read-only', target: '/run/current-system', source: '/run/current-system', isOptional: true },
-    ...(network
-      ? [
-          {
-            type: 'read-only',
-            target: '/run/systemd/resolve',
-            source: '/run/systemd/resolve',
-            isOptional: true,
-          } as const,
-        ]
-      : []),
-    ...(home === null ? [] : homeMounts(home, privateHome, path)),
-    // Below the home they are gone already, and an empty folder there would be made in the private one.
-    ...hidden
-      .filter((folder) => existsSync(folder) && !(home !== null && isInside(home, folder)))
-      .flatMap(emptied),
+    ...[...personalFolders(), ...EMPTIED].flatMap(emptied),
+    ...secretFiles(),
+    ...(home === null ? [] : homeMounts(place, home)),
+    ...shown.map(optional),
+    optional('/run/current-system'),
+    ...(network ? [optional('/run/systemd/resolve')] : []),
+    // Below the home they are gone already, unless they lie in something that is shown.
+    ...hidden.filter((folder) => !isGone(folder, home, shown)).flatMap(emptied),
     { type: 'writable', target: workspace, source: workspace },
-    ...hidden.filter((folder) => folder !== workspace && isInside(workspace, folder)).flatMap(emptied),
-    ...repositoryMounts(workspace),
+    ...hidden
+      .filter((folder) => folder !== workspace && isInside(workspace, folder))
+      .flatMap((folder) => [...fixed(workspace, dirname(folder)), ...emptied(folder)]),
+    ...repositoryGuards(workspace).map(asMount),
   ]
-  const depth = (mount: Mount) => (mount.target === '/' ? 0 : mount.target.split(sep).length)
+  const depth = (mount: Mount) => mount.target.split(sep).length
   // Stable: of two for one folder the later one wins.
-  return [{ type: 'read-only', target: '/', source: '/' }, ...mounts.toSorted((a, b) => depth(a) - depth(b))]
+  const ordered = mounts.toSorted((a, b) => depth(a) - depth(b))
+  return [{ type: 'read-only', target: '/', source: '/' }, ...ordered]
 }
 
-function homeMounts(home: string, privateHome: string, path: string): Mount[] {
-  const toolchains = toolchainsIn(home, path).map(
-    (folder): Mount => ({ type: 'read-only', target: folder, source: folder, isOptional: true }),
+function personalFolders(): string[] {
+  return readdirSync('/').flatMap((name) => (SYSTEM.test(name) ? [] : [`/${name}`]))
+}
+
+function secretFiles(): Mount[] {
+  const keys = namesIn('/etc/ssh')
+    .filter((name) => /^ssh_host_.*_key$/.test(name))
+    .map((name) => `/etc/ssh/${name}`)
+  const accounts = namesIn('/etc')
+    .filter((name) => SECRET_FILES.test(name))
+    .map((name) => `/etc/${name}`)
+  return [...accounts, ...keys].map((target) => ({ type: 'read-only', target, source: '/dev/null' }))
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : []
+}
+
+/** Programs of the search path, and the Node that runs us, where the folders of persons are. */
+function programsOutside({ home, path }: Place): string[] {
+  const personal = personalFolders()
+  const entries = [...path.split(delimiter), dirname(process.execPath)].map(realOf)
+  const outside = entries.filter(
+    (entry) =>
+      personal.some((folder) => entry !== folder && isInside(folder, entry)) &&
+      !(home && isInside(home, entry)),
   )
-  return [{ type: 'writable', target: home, source: privateHome }, ...toolchains]
+  return outside.flatMap(programsAt)
+}
+
+/** A new one for each command, with the folders that builds keep their downloads in. */
+function homeMounts({ privateHome, workspace }: Place, home: string): Mount[] {
+  const kept = KEPT.map((name) => ({ source: join(privateHome, name), target: join(home, name) }))
+  return [
+    { type: 'empty', target: home },
+    ...kept
+      .filter(({ target }) => !isInside(target, workspace))
+      .map((one): Mount => ({ type: 'writable', ...one })),
+  ]
+}
+
+function isGone(folder: string, home: string | null, shown: readonly string[]): boolean {
+  return home !== null && isInside(home, folder) && !shown.some((one) => isInside(one, folder))
+}
+
+/** Each folder from the workspace down to this one as a mount, so that none can be renamed. */
+function fixed(workspace: string, folder: string): Mount[] {
+  const parts = relative(workspace, folder).split(sep).filter(Boolean)
+  return parts.flatMap((_, index): Mount[] => {
+    const path = join(workspace, ...parts.slice(0, index + 1))
+    return isRealFolder(path) ? [{ type: 'writable', target: path, source: path }] : []
+  })
 }
 
 function emptied(target: string): Mount[] {
-  const found = lstatSync(target, { throwIfNoEntry: false })
-  return found?.isDirectory() ? [{ type: 'empty', target: realOf(target) }] : []
+  return isRealFolder(target) ? [{ type: 'empty', target }] : []
 }
 
-/**
- * What git executes stays as it is. The git directory is a mount of its own, so that it can't be renamed and replaced;
- * where one of these files does not exist yet, all of it is read-only, because a file can't be kept from being made.
- */
-function repositoryMounts(workspace: string): Mount[] {
-  const folder = join(workspace, '.git')
-  if (!lstatSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
-    return existsSync(folder) ? [readOnly(folder)] : []
-  }
-  const [config, hooks, own] = ['config', 'hooks', 'config.worktree'].map((name) => join(folder, name))
-  if (!config || !hooks || !own) return []
-  const needsOwn = isThere(config) && /worktreeconfig/i.test(readFileSync(config, 'utf8'))
-  if (!isThere(config) || !isThere(hooks) || (needsOwn && !isThere(own))) return [readOnly(folder)]
-  const guarded = [config, hooks, own, join(folder, 'modules'), join(folder, 'worktrees')]
-  return [{ type: 'writable', target: folder, source: folder }, ...guarded.filter(isThere).map(readOnly)]
+function isRealFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
-function readOnly(path: string): Mount {
-  return { type: 'read-only', target: path, source: path }
+function optional(path: string): Mount {
+  return { type: 'read-only', target: path, source: path, isOptional: true }
 }
 
-/** A link in its place is not followed: it could be replaced. */
-function isThere(path: string): boolean {
-  const found = lstatSync(path, { throwIfNoEntry: false })
-  return found !== undefined && !found.isSymbolicLink()
+function asMount({ path, isWritable }: RepositoryGuard): Mount {
+  return { type: isWritable ? 'writable' : 'read-only', target: path, source: path }
 }
 
 function asArguments(mount: Mount): string[] {

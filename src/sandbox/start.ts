@@ -1,5 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { NotConfinable } from './repository-guard.ts'
 import { isTooWide, type Place, type Sandbox } from './sandbox.ts'
 
 /**
@@ -16,20 +18,28 @@ export interface Program {
 
 export function startProgram({ argv, cwd, environment, confined }: Program): ChildProcessWithoutNullStreams {
   if (confined) {
-    if (isTooWide(confined.place))
-      throw new Error('the workspace holds the home folder and can not be confined')
-    mkdirSync(confined.place.privateHome, { recursive: true, mode: 0o700 })
+    if (isTooWide(confined.place)) throw new NotConfinable('the workspace holds the home folder')
+    for (const name of ['.cache', '.npm']) {
+      mkdirSync(join(confined.place.privateHome, name), { recursive: true, mode: 0o700 })
+    }
   }
   const [program = '', ...args] = confined
     ? confined.sandbox.wrap(argv, confined.place, { network: confined.network })
     : argv
-  return spawn(program, args, {
+  const child = spawn(program, args, {
     cwd,
     env: { ...environment, ...(confined ? { HOME: confined.place.home ?? '/tmp', TMPDIR: '/tmp' } : {}) },
     // A group of its own, so that all of it can be ended.
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
   })
+  // Without a listener it would end the server; callers have their own, but may not get that far.
+  child.on('error', () => {})
+  // Out of descriptors there are no pipes, whatever the types say.
+  if (!(child.stdin as unknown) || !(child.stdout as unknown) || !(child.stderr as unknown)) {
+    throw new Error('the system has no room for another program')
+  }
+  return child
 }
 
 /** Signals everything that the program has started and that has not left its group; inside a sandbox nothing can. */

@@ -13,10 +13,12 @@ const KNOWN = [
   '.cargo/bin',
   '.cargo/registry',
   '.cargo/git',
-  '.sdkman',
-  '.bun',
-  '.deno',
-  'go',
+  '.sdkman/candidates',
+  '.bun/bin',
+  '.bun/install',
+  '.deno/bin',
+  'go/bin',
+  'go/pkg',
   '.local/bin',
   '.local/lib',
   '.local/share/fnm',
@@ -28,17 +30,24 @@ const KNOWN = [
   '.gradle/wrapper',
 ]
 
-/** Where secrets and settings are: never bound as a whole because a program lies in it. */
-const NEVER = new Set(['', '.local', '.config', '.cache', '.cargo', '.ssh', '.gnupg', '.aws'])
+/** Of a folder with programs in `bin`, what they need. Settings and keys lie beside these. */
+const PARTS = ['lib', 'lib64', 'libexec', 'share', 'include']
+
+/** Folders that are more than one program's own: of these nothing but the entry itself is shown. */
+const SHARED = new Set(['', '.local', '.config', '.cache', '.cargo'])
 
 /** The folders of the home that are shown inside: known toolchains, and what the search path leads to. */
 export function toolchainsIn(home: string, path: string): string[] {
   const found = new Set(KNOWN.map((name) => join(home, name)))
   for (const entry of path.split(delimiter)) {
     if (entry === home || !isInside(home, entry)) continue
-    const parent = dirname(entry)
-    const below = parent === home ? '' : parent.slice(home.length + 1)
-    found.add(NEVER.has(below) ? entry : parent)
+    const below = dirname(entry).slice(home.length + 1)
+    for (const folder of SHARED.has(below) ? [entry] : programsAt(entry)) found.add(folder)
   }
   return [...found]
+}
+
+/** A folder of programs with what they need beside it. */
+export function programsAt(entry: string): string[] {
+  return [entry, ...PARTS.map((name) => join(dirname(entry), name))]
 }

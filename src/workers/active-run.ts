@@ -104,7 +104,11 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       writer,
       record,
       signal: aborter.signal,
-      ask: (toolCallId, question) => queue.ask(runId, toolCallId, question),
+      async ask(toolCallId, question) {
+        await queue.ask(runId, toolCallId, question)
+        // An answer that we know of may be one to another question; the queue has those that count.
+        asked.forget(toolCallId)
+      },
       async answerTo(toolCallId) {
         asked.take((await queue.wishes(runId)).answers)
         return await asked.next(toolCallId)
@@ -202,6 +206,7 @@ function createAnswers(signal: AbortSignal) {
         waiting.get(toolCallId)?.(answer)
       }
     },
+    forget: (toolCallId: string) => void known.delete(toolCallId),
     next(toolCallId: string): Promise<PersonsAnswer> {
       const answer = known.get(toolCallId)
       if (answer) return Promise.resolve(answer)

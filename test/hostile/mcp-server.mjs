@@ -23,7 +23,9 @@ const answers = {
         serverInfo: { name: 'x', version: '1' },
       },
     })
-    if (attack === 'a flood') flood()
+    if (attack === 'a flood')
+      flood(() => ({ method: 'notifications/message', params: { level: 'info', data: 'x' } }))
+    if (attack === 'a flood of questions') flood((i) => ({ id: `${'q'.repeat(4000)}${i}`, method: 'ping' }))
   },
   'tools/list': (id) => {
     if (attack === 'never lists') return
@@ -66,15 +68,20 @@ const answers = {
   },
 }
 
-function flood() {
-  const piece =
-    `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x' } })}\n`.repeat(
-      500,
-    )
+function flood(make) {
+  let count = 0
   const write = () => {
-    while (process.stdout.write(piece));
+    for (;;) {
+      const piece = Array.from(
+        { length: 100 },
+        () => `${JSON.stringify({ jsonrpc: '2.0', ...make(++count) })}\n`,
+      ).join('')
+      if (!process.stdout.write(piece)) break
+    }
     process.stdout.once('drain', write)
   }
+  // It listens no more.
+  process.stdin.pause()
   write()
 }
 

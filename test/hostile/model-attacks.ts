@@ -227,6 +227,10 @@ export const attacks: Record<string, Attack> = {
       .writeHead(200, { ...EVENTS, 'Content-Encoding': 'gzip' })
       .end(gzipSync(Buffer.alloc(size * 1024 * 1024, 120)))
   },
+  'an error that can not be text': (answer) => {
+    const error = '{"error": {"message": {"toString": 1, "valueOf": 1}, "code": {"a": 1}, "param": []}}'
+    answer.writeHead(400, { 'Content-Type': 'application/json' }).end(error)
+  },
   'strange headers': (answer) => {
     answer
       .writeHead(429, { 'Retry-After': '-1e999', 'X-Long': 'h'.repeat(10_000), 'Content-Type': 'nonsense' })

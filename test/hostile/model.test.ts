@@ -105,6 +105,7 @@ const mcpAttacks = [
   'a line without end',
   'never begins',
   'a flood',
+  'a flood of questions',
   'never lists',
   'endless cursors',
   'tools without end',

@@ -7,12 +7,14 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createMcpTools } from '../../src/agent/mcp.ts'
 import { runCommandTool } from '../../src/agent/tools/run-command.ts'
@@ -21,7 +23,7 @@ import { profileOf } from '../../src/sandbox/seatbelt.ts'
 import { tryOut } from '../../src/sandbox/start.ts'
 import { toolchainsIn } from '../../src/sandbox/toolchains.ts'
 import { allFrames, approve, frameWhen, ofKind } from '../support/runs.ts'
-import { startTestServer } from '../support/server.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
 import { startServerProcess } from '../support/server-process.ts'
 
 const isAlive = (pattern: string) => {
@@ -125,12 +127,12 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
   it('[T13] write only in the workspace and in a home of their own', async () => {
     const seen = await output(
       `for file in /etc/x /usr/x /var/x /opt/x ${place.home}/.toolchain/bin/x ${place.home}/.cargo/bin/x; do ` +
-        `echo x > $file && echo WROTE $file; done; echo y > ~/kept; echo z > here; echo t > /tmp/t; echo x > ${folder}/x; cat here`,
+        `echo x > $file && echo WROTE $file; done; echo y > ~/.cache/kept; echo n > ~/new; echo z > here; echo t > /tmp/t; echo x > ${folder}/x; cat here`,
     )
     expect(seen).not.toContain('WROTE /')
     expect(seen).toContain('z\n')
-    expect(existsSync(join(place.home, 'kept'))).toBe(false)
-    expect(await output('cat ~/kept /tmp/t')).toMatch(/^y\n.*No such file/)
+    expect(existsSync(join(place.home, '.cache/kept'))).toBe(false)
+    expect(await output('cat ~/.cache/kept ~/new /tmp/t')).toMatch(/^y\n(.*No such file[^\n]*\n){2}/)
     expect(existsSync(join(folder, 'x'))).toBe(false)
   })
 
@@ -302,6 +304,163 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
+  describe('attacks that once worked', () => {
+    let number = 0
+    /** A workspace of its own, below the home folder. */
+    function newPlace(): Place & { home: string } {
+      const own = join(place.home, 'code', `p${++number}`)
+      mkdirSync(own, { recursive: true })
+      return { ...place, workspace: own }
+    }
+    async function runIn(at: Place, command: string): Promise<string> {
+      const tool = runCommandTool({
+        root: at.workspace,
+        environment: { PATH: at.path, HOME: place.home },
+        sandbox: { sandbox, place: at },
+        network: false,
+      })
+      const signal = new AbortController().signal
+      const outcome = await tool
+        .run({ command, timeout_seconds: 20 }, { ...call, signal })
+        .catch((error: unknown) => ({ output: (error as Error).message }))
+      return String(outcome.output)
+    }
+    const mark = () => join(folder, `pwned-${number}`)
+    /** As the person would afterwards. */
+    function gitStatus(at: Place): void {
+      try {
+        execFileSync('git', ['status'], { cwd: at.workspace, stdio: 'ignore', timeout: 10_000 })
+      } catch {
+        // Only what it runs counts.
+      }
+    }
+    const evil = () => `[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch ${mark()}; false\\n`
+
+    it.each(['../..', '../../.ssh', '../../../../..'])(
+      '[T13] a .git that leads to %s shows nothing',
+      async (target) => {
+        const at = newPlace()
+        symlinkSync(target, join(at.workspace, '.git'))
+        const seen = await runIn(
+          at,
+          `cat ~/.ssh/id_ed25519 ${place.home}/.ssh/id_ed25519 .git/id_ed25519; ls /work /root`,
+        )
+        expect(seen).toContain('.git is a link')
+        expect(seen).not.toContain('PLANTED-SECRET')
+      },
+    )
+
+    it('[T13] a command makes no .git that shows something to the next', async () => {
+      const at = newPlace()
+      await runIn(at, 'mkdir ~/.ssh; ln -s ../../.ssh .git')
+      expect(await runIn(at, 'cat ~/.ssh/id_ed25519 .git/*')).not.toContain('PLANTED-SECRET')
+    })
+
+    it('[T13] the home folder can not be arranged so that the next command finds its mounts elsewhere', async () => {
+      const at = newPlace()
+      execFileSync('git', ['init', '-q'], { cwd: at.workspace })
+      const name = `p${number}`
+      await runIn(
+        at,
+        `mkdir d1; ln -s ../.. d1/${name}; cd ~; mv code old; mkdir -p q/d1; ln -s q/d1 code; ln -s .. q/d1/${name}`,
+      )
+      await runIn(
+        at,
+        `for f in ~/q/.git/config .git/config; do printf '${evil()}' >> $f; done; echo x > ~/q/.git/hooks/pre-commit`,
+      )
+      gitStatus(at)
+      expect(existsSync(mark())).toBe(false)
+      expect(existsSync(join(at.workspace, '.git/hooks/pre-commit'))).toBe(false)
+    })
+
+    it.each(['mkdir .git/commondir', 'ln -s ../later .git/commondir', 'echo ../evil > .git/commondir'])(
+      '[T13] `%s` is undone, and ends nothing',
+      async (command) => {
+        const at = newPlace()
+        execFileSync('git', ['init', '-q'], { cwd: at.workspace })
+        const prepare = `cp -r .git evil; printf '${evil()}' > evil/config; `
+        expect(await runIn(at, prepare + command)).toContain('Removed .git/commondir')
+        writeFileSync(join(at.workspace, 'later'), '../evil\n')
+        gitStatus(at)
+        expect(existsSync(mark())).toBe(false)
+        expect(await runIn(at, 'echo fine')).toContain('fine')
+      },
+    )
+
+    it('[T13] a repository whose HEAD was removed is mended', async () => {
+      const at = newPlace()
+      execFileSync('git', ['init', '-q'], { cwd: at.workspace })
+      const bare = `cp -r .git/HEAD .git/objects .git/refs .; printf '${evil()}' > config; rm .git/HEAD`
+      expect(await runIn(at, bare)).toContain('Restored .git/HEAD')
+      gitStatus(at)
+      expect(existsSync(mark())).toBe(false)
+    })
+
+    it('[T13] a repository beside its files is guarded as well', async () => {
+      const at = newPlace()
+      execFileSync('git', ['init', '-q', '--separate-git-dir', join(at.workspace, '.bare')], {
+        cwd: at.workspace,
+      })
+      writeFileSync(join(at.workspace, '.git'), 'gitdir: ./.bare\n')
+      await runIn(at, `printf '${evil()}' >> .bare/config; mv .bare .moved`)
+      gitStatus(at)
+      expect(existsSync(mark())).toBe(false)
+    })
+
+    it('[T13] a command that makes a repository says so', async () => {
+      expect(await runIn(newPlace(), 'git init -q')).toContain('It made a repository')
+    })
+
+    it('[T9] [T13] a pipe for a configuration keeps no one waiting', async () => {
+      const at = newPlace()
+      mkdirSync(join(at.workspace, '.git/hooks'), { recursive: true })
+      execFileSync('mkfifo', [join(at.workspace, '.git/config')])
+      expect(await runIn(at, 'echo fine')).toContain('fine')
+    })
+
+    it('[T13] settings beside programs of the search path are not shown', async () => {
+      const at = newPlace()
+      mkdirSync(join(place.home, '.fly/bin'), { recursive: true })
+      writeFileSync(join(place.home, '.fly/config.yml'), 'PLANTED-SECRET')
+      const path = `${join(place.home, '.fly/bin')}:${at.path}`
+      expect(await runIn({ ...at, path }, 'cat ~/.fly/config.yml; ls ~/.fly')).not.toContain('PLANTED-SECRET')
+    })
+
+    it('[T13] a data folder deep in the project stays hidden when its parents are renamed', async () => {
+      const at = newPlace()
+      mkdirSync(join(at.workspace, 'var/deep/data'), { recursive: true })
+      writeFileSync(join(at.workspace, 'var/deep/data/waymark.db'), 'PLANTED-SECRET')
+      const hidden = { ...at, hidden: [join(at.workspace, 'var/deep/data')] }
+      await runIn(hidden, 'mv var var2; mv var/deep var/deep2')
+      expect(await runIn(hidden, 'cat var*/deep*/data/*; grep -r PLANTED .')).not.toContain('PLANTED-SECRET')
+    })
+
+    it("[T13] a person's other projects are not shown, wherever they are", async () => {
+      const other = fileURLToPath(new URL('../../package.json', import.meta.url))
+      expect(await runIn(newPlace(), `cat ${other}`)).toContain('No such file')
+    })
+
+    it('[T13] no descriptors left ends a call, not the server', async () => {
+      const script = `import { closeSync, openSync } from 'node:fs'
+        import { runCommandTool } from ${JSON.stringify(fileURLToPath(new URL('../../src/agent/tools/run-command.ts', import.meta.url)))}
+        const tool = runCommandTool({ root: '/tmp', environment: { PATH: '/usr/bin:/bin' }, sandbox: null, network: false })
+        const call = { signal: new AbortController().signal, show() {}, grant: { network: false, outside: false } }
+        await tool.run({ command: 'true' }, call)
+        const held = []
+        try { for (;;) held.push(openSync('/dev/null', 'r')) } catch {}
+        const outcome = await tool.run({ command: 'true' }, call).then(() => 'ran', () => 'refused')
+        for (const fd of held) closeSync(fd)
+        await new Promise((resolve) => setTimeout(resolve, 200))
+        console.log(outcome)`
+      const seen = execFileSync(
+        'sh',
+        ['-c', `ulimit -n 200; exec "$0" --input-type=module-typescript -e "$1"`, process.execPath, script],
+        { encoding: 'utf8' },
+      )
+      expect(seen.trim()).toBe('refused')
+    })
+  })
+
   it('[T13] run where the server has no home folder', async () => {
     const tool = runCommandTool({
       root: workspace,
@@ -316,6 +475,82 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     )
     expect(seen).toMatch(/^x\n/)
     expect(seen).not.toContain('.ssh')
+  })
+
+  describe('when the sandbox has gone', () => {
+    /** A server in a project of its own, with and then without the sandbox. */
+    async function twoServers(
+      use: (first: TestServer) => Promise<string>,
+      then: (second: TestServer, id: string) => Promise<void>,
+    ) {
+      const project = mkdtempSync(join(tmpdir(), 'waymark-gone-'))
+      const first = await startTestServer({ project, home: place.home })
+      const id = await use(first)
+      await first.close()
+      const second = await startTestServer({ project, home: place.home, sandbox: 'off' })
+      await then(second, id)
+      await second.close()
+      rmSync(project, { recursive: true, force: true })
+    }
+    const content = '!run_command {"command":"echo ran >> out.txt"}'
+
+    it('[T5] [T13] a rule for the sandbox does not count: the person is asked', async () => {
+      await twoServers(
+        async (first) => {
+          const { id } = await first.client.createConversation()
+          const { run_id } = await first.client.sendMessage(id, { content })
+          const { tool_call_id } = await frameWhen(first, id, 'tool.approval')
+          await approve(first.client, id, run_id, tool_call_id, { always: true })
+          await frameWhen(first, id, 'final')
+          return id
+        },
+        async (second, id) => {
+          await second.client.sendMessage(id, { content })
+          const asked = await frameWhen(
+            second,
+            id,
+            'tool.approval',
+            (frame) => frame.confinement?.sandbox === null,
+          )
+          expect(asked.status).toBe('requested')
+          await second.client.stop(id)
+        },
+      )
+    })
+
+    it('[T5] [T13] a question that waits is asked again, as it would run now', async () => {
+      await twoServers(
+        async (first) => {
+          const { id } = await first.client.createConversation()
+          await first.client.sendMessage(id, { content })
+          await frameWhen(first, id, 'tool.approval')
+          return id
+        },
+        async (second, id) => {
+          const again = await frameWhen(
+            second,
+            id,
+            'tool.approval',
+            (frame) => frame.confinement?.sandbox === null,
+          )
+          const question = await second.client.question(id, again.stream_id ?? '', again.tool_call_id)
+          expect(question).toMatchObject({
+            confinement: { sandbox: null },
+            question_sha256: again.question_sha256,
+          })
+          const approvals = ofKind(await allFrames(second, id), 'tool.approval')
+          const old = {
+            tool_call_id: again.tool_call_id,
+            approved: true,
+            question_sha256: approvals[0]?.question_sha256,
+          }
+          await expect(second.client.answerApproval(id, again.stream_id ?? '', old)).rejects.toMatchObject({
+            code: 'approval_not_pending',
+          })
+          await second.client.stop(id)
+        },
+      )
+    })
   })
 
   it('[T13] a workspace that holds the home folder is not confined, and says so', async () => {
@@ -343,7 +578,7 @@ describe('what a sandbox shows of the home folder', () => {
     )
     expect(shown).toEqual(
       expect.arrayContaining([
-        '/home/u/.nvm/versions/node/v22',
+        '/home/u/.nvm/versions/node/v22/lib',
         '/home/u/.local/bin',
         '/home/u/bin',
         '/home/u/.cargo/bin',

@@ -38,9 +38,20 @@ export function malformed(cause: unknown): ModelFailure {
 }
 
 export function shownCode(code: unknown): string {
-  return cutText(String(code), MAX_CODE)
+  return cutText(plain(code), MAX_CODE)
 }
 
 export function shownMessage(message: unknown): string {
-  return cutText(String(message), MAX_SAID)
+  return cutText(plain(message), MAX_SAID)
+}
+
+/** Not `String`: a server may send an object whose conversion throws. */
+function plain(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'boolean') return `${value}`
+  try {
+    return JSON.stringify(value) ?? 'unknown'
+  } catch {
+    return 'unknown'
+  }
 }

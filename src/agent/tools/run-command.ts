@@ -1,7 +1,6 @@
-import { existsSync, lstatSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
 import * as z from 'zod'
 import type { Grant } from '../../core/questions.ts'
+import { NotConfinable, watchRepository } from '../../sandbox/repository-guard.ts'
 import type { Place, Sandbox } from '../../sandbox/sandbox.ts'
 import { signalGroup, startProgram } from '../../sandbox/start.ts'
 import { createOutputBuffer } from './output-buffer.ts'
@@ -71,6 +70,11 @@ export function runCommandTool(options: CommandOptions): Tool {
         milliseconds: timeout_seconds * 1000,
         signal,
         onOutput: (chunk) => output.push(chunk),
+      }).catch((error: unknown) => {
+        if (!(error instanceof NotConfinable)) throw error
+        throw new ToolError(
+          `The command can't run in the sandbox: ${error.message}. A person may let it run outside.`,
+        )
       })
       signal.throwIfAborted()
       const text = output.end()
@@ -95,18 +99,6 @@ interface Ended {
   note: string
 }
 
-/**
- * A file that makes git take its settings from elsewhere. Mounts can't keep it from being made, and no git leaves one in
- * a repository's own directory, so it is removed when the command has ended.
- */
-function removeRedirection(root: string): string {
-  const folder = join(root, '.git')
-  const file = join(folder, 'commondir')
-  if (!lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() || !existsSync(file)) return ''
-  rmSync(file, { force: true })
-  return ' Removed .git/commondir, which would have changed what git executes.'
-}
-
 function runToEnd(
   { root, environment, sandbox, network }: CommandOptions,
   command: string,
@@ -117,6 +109,7 @@ function runToEnd(
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
     const isInside = sandbox !== null && !grant.outside
+    const mend = isInside ? watchRepository(root) : () => ''
     const child = startProgram({
       argv: ['/bin/sh', '-c', isInside ? 'exec /bin/sh -c "$1" 2>&1' : SHELL, 'sh', command],
       cwd: root,
@@ -147,7 +140,7 @@ function runToEnd(
       child.stdin.destroy()
       child.stdout.destroy()
       child.stderr.destroy()
-      resolve({ code, killedBy, isTimedOut, note: isInside ? removeRedirection(root) : '' })
+      resolve({ code, killedBy, isTimedOut, note: mend() })
     }
     child.once('error', (error) => {
       finish(null, null)

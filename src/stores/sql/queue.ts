@@ -127,23 +127,25 @@ export function* stopCurrent(
   return { runId: current.run_id as RunId }
 }
 
+/** Asking the same again changes nothing; another question for the call replaces it, with any answer to the old one. */
 export function* ask(
   { db }: Dialect,
   command: { runId: RunId; toolCallId: string; question: Question },
 ): Script<{ done: true }> {
+  const question = JSON.stringify(command.question)
+  const unanswered = { approved: null, reason: null, answered_by: null, question, grants: null }
   yield* all(
     db
       .insertInto('asks')
-      .values({
-        run_id: command.runId,
-        tool_call_id: command.toolCallId,
-        approved: null,
-        reason: null,
-        answered_by: null,
-        question: JSON.stringify(command.question),
-        grants: null,
-      })
-      .onConflict((conflict) => conflict.columns(['run_id', 'tool_call_id']).doNothing()),
+      .values({ run_id: command.runId, tool_call_id: command.toolCallId, ...unanswered })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['run_id', 'tool_call_id'])
+          .doUpdateSet(unanswered)
+          .where((where) =>
+            where.or([where('asks.question', 'is', null), where('asks.question', '!=', question)]),
+          ),
+      ),
   )
   return { done: true }
 }
@@ -215,7 +217,8 @@ export function* answerAsk(
     const { tenant, by, ruleId: id, now: createdAt } = command
     const { toolName, subject } = question
     const workspaceId = copyOf(run.workspace_id)?.workspaceId ?? run.workspace_id
-    yield* putRule(dialect, { id, tenant, workspaceId, toolName, subject, grant, by, createdAt })
+    const isConfined = question.confinement?.sandbox != null && !grant.outside
+    yield* putRule(dialect, { id, tenant, workspaceId, toolName, subject, grant, isConfined, by, createdAt })
   }
   return { done: true }
 }

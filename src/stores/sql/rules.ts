@@ -33,12 +33,13 @@ export function* listRules({ db }: Dialect, tenant: string): Script<Rule[]> {
 export interface NewRule extends RuleQuery {
   id: string
   grant: Grant
+  isConfined: boolean
   by: string
   createdAt: string
 }
 
 export function* putRule({ db }: Dialect, rule: NewRule): Script<void> {
-  const grants = JSON.stringify(rule.grant)
+  const grants = JSON.stringify({ ...rule.grant, is_confined: rule.isConfined })
   yield* all(
     db
       .insertInto('rules')
@@ -72,12 +73,14 @@ export function* removeRule(
 }
 
 function asRule(row: Schema['rules']): Rule {
+  const { is_confined: isConfined, ...grant } = JSON.parse(row.grants) as Grant & { is_confined: boolean }
   return {
     id: row.id,
     workspaceId: row.workspace_id || null,
     toolName: row.tool_name,
     subject: row.subject,
-    grant: JSON.parse(row.grants) as Grant,
+    grant,
+    isConfined,
     by: row.made_by,
     createdAt: row.created_at,
   }
