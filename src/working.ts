@@ -43,7 +43,7 @@ export interface ModelNote {
 export interface Working {
   model: ModelNote
   /** The sandbox that commands run in, or why there is none. */
-  sandbox: { name: string | null; why: string | null }
+  sandbox: { name: string | null; why: string | null; isRequired: boolean }
   /** What the model would be told next. */
   preview: Agent['preview']
   /** Files were put back in this workspace: the index follows (W9). */
@@ -75,7 +75,6 @@ export async function startWorking(
     log,
   })
   const found = await sandboxHere(config)
-  if (!found.sandbox) log.info({ why: found.why }, 'commands run without a sandbox')
   const toolsIn = createToolsIn(config, found, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
   // Without a key and without an address there is nobody to talk to.
@@ -125,7 +124,7 @@ export async function startWorking(
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
   return {
     model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
-    sandbox: { name: found.sandbox?.name ?? null, why: found.why },
+    sandbox: { name: found.sandbox?.name ?? null, why: found.why, isRequired: config.sandbox === 'required' },
     active: worker.active,
     preview: agent.preview,
     filesChanged: async (id) => void (await retrieval.sync(id)),
@@ -224,7 +223,7 @@ function createToolsIn(
   })
 }
 
-/** None where commands need a sandbox and there is none. */
+/** Where commands need a sandbox and there is none, the tool says so. */
 function commandTools(
   config: Config,
   found: FoundSandbox,
@@ -232,9 +231,12 @@ function commandTools(
   environment: Readonly<Record<string, string>>,
 ): Tool[] {
   const sandbox = confinementOf(config, found, root)
-  if (config.sandbox === 'required' && !sandbox) return []
+  const isRefused = config.sandbox === 'required' && !sandbox
   return [
     runCommandTool({
+      refusal: isRefused
+        ? `commands need a sandbox here (--sandbox required), and there is none: ${found.why ?? ''}`
+        : null,
       root,
       environment: { ...config.commandEnvironment, ...environment },
       sandbox,

@@ -1,3 +1,5 @@
+import type { Approval } from '../src/replay/transcript.ts'
+
 /** Every word that the page says. */
 
 const s = (count: number, noun: string, many = `${noun}s`) =>
@@ -146,18 +148,19 @@ export const text = {
     deny: 'Deny',
     reason: 'Reason (optional)',
     confinement(sandbox: string | null, network: boolean): string {
-      if (sandbox === null) return 'Runs as you, without a sandbox.'
-      return `Runs in a sandbox (${sandbox}), ${network ? 'with' : 'without'} network.`
+      if (sandbox === null) return 'Runs with your permissions, without a sandbox.'
+      return `Runs in a sandbox (${sandbox}), ${network ? 'with' : 'without'} network access.`
     },
-    wantsNetwork: 'It asks for the network.',
-    withNetwork: 'Grant network',
+    wantsNetwork: 'The agent requests network access.',
+    withNetwork: 'Allow network access, including services on this machine',
+    allowWithoutNetwork: 'Allow without network',
     outside: 'Run outside the sandbox',
-    always: 'Always, for exactly this call',
+    always: 'Always allow exactly this call',
     granted({ network, outside }: { network: boolean; outside: boolean }): string {
-      return outside ? ', outside the sandbox' : network ? ', with network' : ''
+      return outside ? ', outside the sandbox' : network ? ', with network access' : ''
     },
-    answered(status: string, by: string | null, reason: string | null): string {
-      const who = by === null ? '' : ` by ${by}`
+    answered({ status, by, reason, ruleId }: Pick<Approval, 'status' | 'by' | 'reason' | 'ruleId'>): string {
+      const who = by === null ? '' : ruleId === null ? ` by ${by}` : ` by a rule of ${by}`
       return `${status === 'approved' ? 'Allowed' : 'Denied'}${who}${reason === null ? '' : `: ${reason}`}`
     },
     states: {

@@ -87,7 +87,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       )
     }
     const answer = await askPerson(question, call, turn)
-    if (!answer.approved) return failed(`A person said no${answer.reason ? `: ${answer.reason}` : '.'}`)
+    if (!answer.approved) return failed(`Denied${answer.reason ? `: ${answer.reason}` : '.'}`)
     return await runTool(tool, args, call, turn, answer.grant)
   }
 

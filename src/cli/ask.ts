@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import type { Client } from '../client/index.ts'
 import { RequestError } from '../client/index.ts'
 import type { AnswerApproval, QuestionView } from '../protocol/api/runs.ts'
-import { visibleArguments } from '../protocol/visible-text.ts'
+import { visibleFields } from '../protocol/visible-text.ts'
 import type { PendingAsk } from './conversation-view.ts'
 import { bold, dim, printable } from './output.ts'
 
@@ -16,7 +16,10 @@ export async function askOnTerminal(client: Client, conversationId: string, ask:
     if (!question) return
     process.stdout.write(questionText(question))
     let given: GivenAnswer | null = null
-    while (given === null) given = readAnswer(await terminal.question(prompt(question)))
+    while (given === null) {
+      given = readAnswer(await terminal.question(prompt(question)), question)
+      if (given === null) console.log(answersText(question))
+    }
     await answer(client, conversationId, ask, given, question)
   } catch (error) {
     if ((error as Error).name !== 'AbortError') throw error
@@ -26,10 +29,15 @@ export async function askOnTerminal(client: Client, conversationId: string, ask:
   }
 }
 
-/** Where nobody can be asked, the answer is no. */
+/** Without a terminal the answer is no. */
 export async function denyUnattended(client: Client, conversationId: string, ask: PendingAsk): Promise<void> {
-  console.error(`waymark: ${ask.name} was refused: there is no terminal to ask at`)
-  await answer(client, conversationId, ask, { approved: false, reason: 'nobody was there to ask' })
+  console.error(
+    `waymark: ${printable(ask.name)} was denied: approval needs a terminal. Answer in the page, or run \`waymark chat\`.`,
+  )
+  await answer(client, conversationId, ask, {
+    approved: false,
+    reason: 'there was no terminal to ask for approval',
+  })
 }
 
 /** The whole question, or null when it no longer stands. */
@@ -41,17 +49,64 @@ export async function readQuestion(
   return await unlessOver(client.question(conversationId, runId, toolCallId))
 }
 
-/** All of it, with nothing that is hidden: what is agreed to here is what runs. */
-export function questionText({ tool_name, arguments: written, confinement }: QuestionView): string {
-  const lines = visibleArguments(written).split('\n')
+const NARROWEST = 20
+
+/**
+ * All of it, with nothing that is hidden: what is agreed to here is what runs. Lines are wrapped inside the frame and
+ * values are indented, so that no value can look like a field or like our own words.
+ */
+export function questionText(
+  { tool_name, arguments: written, confinement }: QuestionView,
+  columns: number = process.stdout.columns || 80,
+): string {
+  const width = Math.max(NARROWEST, columns - 6)
+  const lines = visibleFields(written).flatMap(({ name, text }) => [
+    ...(name === '' ? [] : wrapped(`${name}:`, width)),
+    ...text.split('\n').flatMap((line) => wrapped(line, width - 2).map((part) => `  ${part}`)),
+  ])
   const framed = lines.map((line) => `  ${dim('│')} ${line}`).join('\n')
   const where = confinement ? `  ${dim(confinementText(confinement))}\n` : ''
   return `\n${bold('Allow')} ${printable(tool_name)}${bold('?')}\n${framed}\n${where}`
 }
 
+/** Pieces that fit; characters beyond ASCII may take two columns. */
+function wrapped(line: string, width: number): string[] {
+  const pieces: string[] = []
+  let piece = ''
+  let used = 0
+  for (const { segment } of new Intl.Segmenter().segment(line.replaceAll('\t', '    '))) {
+    const size = segment.charCodeAt(0) < 128 && segment.length === 1 ? 1 : 2
+    if (used + size > width) {
+      pieces.push(piece)
+      piece = ''
+      used = 0
+    }
+    piece += segment
+    used += size
+  }
+  return [...pieces, piece]
+}
+
 export function prompt({ confinement }: QuestionView): string {
-  const more = confinement?.sandbox ? ', n+ with network, o outside the sandbox' : ''
-  return `[y yes, a always${more}; anything else: no, and why] `
+  return confinement?.sandbox ? '[y/a/w/o/n, ? for help] ' : '[y/a/n, ? for help] '
+}
+
+/** What may be answered. */
+export function answersText({ confinement }: QuestionView): string {
+  const lines = [
+    'y    allow once',
+    'a    always allow exactly this call',
+    ...(confinement?.sandbox
+      ? [
+          'w    allow with network access',
+          'o    allow outside the sandbox',
+          'aw   always, with network access',
+          'ao   always, outside',
+        ]
+      : []),
+    'n    deny; add a reason: n not now',
+  ]
+  return lines.map((line) => dim(`  ${line}`)).join('\n')
 }
 
 function confinementText({
@@ -59,20 +114,22 @@ function confinementText({
   network,
   wants_network,
 }: NonNullable<QuestionView['confinement']>): string {
-  const place = sandbox === null ? 'runs as you, without a sandbox' : `runs in a sandbox (${sandbox})`
-  const net = sandbox !== null ? (network ? ', with network' : ', without network') : ''
-  return `${place}${net}${wants_network && !network ? '; it asks for the network' : ''}`
+  if (sandbox === null) return 'Runs with your permissions, without a sandbox.'
+  const request = wants_network && !network ? ' The agent requests network access.' : ''
+  return `Runs in a sandbox (${sandbox}), ${network ? 'with' : 'without'} network access.${request}`
 }
 
-/** Yes, no, or no with a reason; null when it could be either. */
-export function readAnswer(typed: string): GivenAnswer | null {
+/** Null for anything that is not one of the answers: then the person is asked again. */
+export function readAnswer(typed: string, { confinement }: QuestionView): GivenAnswer | null {
   const text = typed.trim()
-  if (/^(y|yes)$/i.test(text)) return { approved: true }
-  if (/^(a|always)$/i.test(text)) return { approved: true, always: true }
-  if (/^n\+$/i.test(text)) return { approved: true, grant: { network: true } }
-  if (/^o$/i.test(text)) return { approved: true, grant: { outside: true } }
-  if (/^y/i.test(text)) return null
-  const reason = text.replace(/^(no|n)\b[\s,.:-]*/i, '')
+  const letters = text.toLowerCase() === 'yes' ? 'y' : text.toLowerCase()
+  const isOffered = confinement?.sandbox ? /^(y|a|w|o|aw|ao)$/ : /^(y|a)$/
+  if (isOffered.test(letters)) {
+    const grant = { network: letters.includes('w'), outside: letters.includes('o') }
+    return { approved: true, grant, always: letters.startsWith('a') }
+  }
+  if (text !== '' && !/^no?\b/i.test(text)) return null
+  const reason = text.replace(/^no?\b[\s,.:-]*/i, '')
   return { approved: false, ...(reason === '' ? {} : { reason }) }
 }
 
@@ -86,6 +143,10 @@ export async function answer(
   const named = question === null ? {} : { question_sha256: question.question_sha256 }
   const body = { tool_call_id: toolCallId, ...given, ...named }
   await unlessOver(client.answerApproval(conversationId, runId, body))
+  if (given.always)
+    console.log(
+      dim('This call runs without asking from now on; `waymark rules` lists and removes such rules.'),
+    )
 }
 
 /** Another client may have been faster, or the run may be over. */
@@ -95,7 +156,7 @@ async function unlessOver<T>(work: Promise<T>): Promise<T | null> {
   } catch (error) {
     const codes = ['approval_not_pending', 'run_not_found']
     if (!(error instanceof RequestError) || !codes.includes(error.code)) throw error
-    console.error('waymark: that question no longer stands')
+    console.error('waymark: this approval is no longer pending')
     return null
   }
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { QuestionView } from '../protocol/api/runs.ts'
-import { answer, denyUnattended, prompt, questionText, readAnswer, readQuestion } from './ask.ts'
+import { answer, answersText, denyUnattended, prompt, questionText, readAnswer, readQuestion } from './ask.ts'
 import { connect, conversationOrNew } from './connect.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from './conversation-view.ts'
 import { commandWith } from './options.ts'
@@ -182,12 +182,15 @@ function createAsks(input: Interface) {
       if (index < 0) return
       asks.splice(index, 1)
       if (index > 0) return
-      console.log(dim('\n(that question no longer stands)'))
+      console.log(dim('\n(this approval is no longer pending)'))
       next()
     },
     async answered(client: Client, conversationId: string, ask: WholeAsk, line: string): Promise<void> {
-      const given = readAnswer(line)
-      if (given === null) return show()
+      const given = readAnswer(line, ask.question)
+      if (given === null) {
+        console.log(answersText(ask.question))
+        return input.prompt()
+      }
       const index = asks.indexOf(ask)
       if (index >= 0) asks.splice(index, 1)
       next()

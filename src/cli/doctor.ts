@@ -11,13 +11,13 @@ interface DoctorFlags extends Record<string, unknown> {
 
 export function doctorCommand(): Command {
   return commandWith('doctor', ['project', 'dataDir', 'databaseUrl', 'workspaceId'])
-    .description('Check the checkpoints of the files, and tell how much room everything takes')
-    .option('--watch-again', 'watch the project again after a change was missed')
+    .description('Check the checkpoints and the sandbox, and show disk usage')
+    .option('--watch-again', 'turn file watching back on after it missed a change')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Works with or without a running server. Ends with 1 if anything is wrong. \`waymark verify\` checks the ledger.
+Works with or without a running server. Exits with 1 if it finds a problem. \`waymark verify\` checks the ledger.
 
 Examples:
   waymark doctor
@@ -27,16 +27,18 @@ Examples:
 }
 
 async function doctor(flags: DoctorFlags): Promise<void> {
+  const config = configAbove(flags)
+  const found = await sandboxHere(config)
+  // Known before there is a ledger: it is what a new user asks for.
+  if (!flags.json) console.log(`sandbox      ${sandboxAdvice(found)}`)
   const store = await openExisting(flags)
   try {
-    const config = configAbove(flags)
     if (flags.watchAgain) watchAgain(config.dataDir)
     const result = await examineWorkspace(config, store, showProgress)
     endProgress()
     if (result.problems.length > 0) process.exitCode = 1
     if (flags.json) {
-      const { sandbox, why } = await sandboxHere(config)
-      return printJson({ ...result, sandbox: { name: sandbox?.name ?? null, why } })
+      return printJson({ ...result, sandbox: { name: found.sandbox?.name ?? null, why: found.why } })
     }
     for (const [what, bytes] of Object.entries(result.sizes)) {
       console.log(`${what.padEnd(12)} ${inMegabytes(bytes).padStart(10)}`)
@@ -44,12 +46,11 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     console.log(
       `${count(result.conversations, 'conversation')}, ${count(result.checkpoints, 'checkpoint')} in ${count(result.packs, 'pack')}`,
     )
-    console.log(`sandbox      ${sandboxAdvice(await sandboxHere(config))}`)
     for (const note of result.notes) console.log(`note     ${note}`)
     for (const problem of result.problems) console.log(`${removed('problem')}  ${problem}`)
     console.log(
       bold(
-        result.problems.length === 0 ? 'Nothing is wrong.' : `${count(result.problems.length, 'problem')}.`,
+        result.problems.length === 0 ? 'No problems found.' : `${count(result.problems.length, 'problem')}.`,
       ),
     )
   } finally {
@@ -64,7 +65,7 @@ function sandboxAdvice({ sandbox, why }: Awaited<ReturnType<typeof sandboxHere>>
     process.platform === 'linux'
       ? '; install bubblewrap (apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)'
       : ''
-  return `none: ${why}${install}`
+  return `none, so commands run with your permissions: ${why}${install}`
 }
 
 function inMegabytes(bytes: number): string {

@@ -150,7 +150,7 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
 
 function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[] {
   const name = printable(tool.name ?? tool.toolType)
-  const title = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n`
+  const title = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n${approvalText(tool)}`
   const edits = tool.edits.map((edit, index) => ({
     id: `edit ${index}`,
     text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),
@@ -181,6 +181,15 @@ function diffText({ diff }: FileEdit): string {
 }
 
 /** Indented, and only as it grows at its end. */
+/** Who allowed or denied a call, and how it could run. */
+function approvalText({ approval }: ToolItem): string {
+  if (!approval || approval.status === 'requested') return ''
+  const { status, by, ruleId, grant } = approval
+  const who = `${status === 'approved' ? 'allowed' : 'denied'} by ${ruleId === null ? '' : 'a rule of '}${by ?? 'someone'}`
+  const how = grant?.outside ? ', outside the sandbox' : grant?.network ? ', with network access' : ''
+  return `  ${dim(printable(who + how))}\n`
+}
+
 function outputText(tool: ToolItem): string {
   if (tool.output === undefined) return ''
   const whole = typeof tool.output === 'string' ? tool.output : JSON.stringify(tool.output)

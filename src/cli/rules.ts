@@ -6,13 +6,14 @@ import { bold, dim, localTime, printable, printJson } from './output.ts'
 
 export function rulesCommand(): Command {
   return commandWith('rules', ['project', 'dataDir', 'url'])
-    .description('Show or remove the calls that run without asking')
-    .option('--remove <rule>', 'ask again before this call runs')
+    .description('List or remove rules: calls that run without approval')
+    .option('--remove <rule>', 'remove this rule, so that the call needs approval again')
     .option('--json', 'print them as JSON')
     .addHelpText(
       'after',
       `
-A rule is made with "Always allow" when a tool asks. It allows one call, to the character, in this project.
+A rule is made when you answer "always" to a tool that needs approval. It allows exactly this call, character for
+character, in this project.
 
 Examples:
   waymark rules
@@ -30,9 +31,9 @@ Examples:
       for (const { rule_id, tool_name, subject, grant, by, created_at } of items) {
         const how = [
           ...(grant.outside ? ['outside the sandbox'] : []),
-          ...(grant.network ? ['with network'] : []),
+          ...(grant.network ? ['with network access'] : []),
         ]
-        console.log(`${bold(rule_id)}  ${printable(tool_name)}  ${how.join(', ')}`)
+        console.log([bold(rule_id), printable(tool_name), ...how].join('  '))
         console.log(`  ${visibleText(subject).split('\n').join('\n  ')}`)
         console.log(dim(`  by ${printable(by)}, ${localTime(created_at)}`))
       }

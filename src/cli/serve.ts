@@ -39,10 +39,7 @@ export function serveCommand(): Command {
     'logLevel',
   ])
     .description('Serve the project in this folder')
-    .option(
-      '--trust',
-      'agree to waymark.config.json as it is now, and to a data folder that was not made here',
-    )
+    .option('--trust', 'trust the current waymark.config.json, and a data folder that was made elsewhere')
     .option('--moved-from <dir>', 'continue the history of a project that was in this folder before')
     .option('--open', 'open the page in the browser')
     .addHelpText(
@@ -127,9 +124,10 @@ function modelText({ name, url, isDemo }: RunningServer['model']): string {
   return `${name}${url === null ? '' : dim(` at ${url}`)}`
 }
 
-function sandboxText({ name, why }: RunningServer['sandbox']): string {
-  if (name !== null) return `run in a sandbox ${dim(`(${name}; without network unless you grant it)`)}`
-  return `run as you ${dim(`(no sandbox: ${why}; \`waymark doctor\` says what to do)`)}`
+function sandboxText({ name, why, isRequired }: RunningServer['sandbox']): string {
+  if (name !== null) return `run in a sandbox ${dim(`(${name}; no network access unless you grant it)`)}`
+  if (isRequired) return `are refused ${dim(`(--sandbox required, and there is none: ${why})`)}`
+  return `run with your permissions ${dim(`(no sandbox: ${why}; see \`waymark doctor\`)`)}`
 }
 
 function isPortInUse(error: unknown): boolean {

@@ -258,7 +258,7 @@ describe('messages and runs', () => {
     const { run_id } = await send(id, '!list_files {}')
     const { tool_call_id } = await frameWhen(server, id, 'tool.approval')
     await server.client.answerApproval(id, run_id, { tool_call_id, approved: false, reason: 'not now' })
-    expect((await ended(id, run_id)).response_text).toContain('A person said no: not now')
+    expect((await ended(id, run_id)).response_text).toContain('Denied: not now')
   })
 
   it('a person who stops a run need not answer it', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { visibleArguments, visibleText } from './visible-text.ts'
+import { visibleFields, visibleText } from './visible-text.ts'
 
 describe('text that people agree to', () => {
   it.each([
@@ -33,7 +33,11 @@ describe('text that people agree to', () => {
 
   it('arguments are shown whole, field by field', () => {
     const written = JSON.stringify({ command: 'echo a\necho b', api_key: 'shown', n: 1 })
-    expect(visibleArguments(written)).toBe('command:\necho a\necho b\napi_key: shown\nn: 1')
-    expect(visibleArguments('not json\u0007')).toBe('not json⟨U+0007⟩')
+    expect(visibleFields(written)).toEqual([
+      { name: 'command', text: 'echo a\necho b' },
+      { name: 'api_key', text: 'shown' },
+      { name: 'n', text: '1' },
+    ])
+    expect(visibleFields('not json\u0007')).toEqual([{ name: '', text: 'not json⟨U+0007⟩' }])
   })
 })

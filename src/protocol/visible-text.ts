@@ -19,18 +19,24 @@ function hexOf(char: string): string {
   return (char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')
 }
 
-/** The arguments of a call as people read them: a command as it is, several fields each under its name. */
-export function visibleArguments(written: string): string {
+export interface VisibleField {
+  name: string
+  text: string
+}
+
+/** The arguments of a call as people read them, field by field; one without a name where they are no object. */
+export function visibleFields(written: string): VisibleField[] {
   let value: unknown
   try {
     value = JSON.parse(written)
   } catch {
-    return visibleText(written)
+    return [{ name: '', text: visibleText(written) }]
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return visibleText(written)
-  const shown = Object.entries(value).map(([name, one]) => {
-    const text = visibleText(typeof one === 'string' ? one : JSON.stringify(one, null, 2))
-    return text.includes('\n') ? `${visibleText(name)}:\n${text}` : `${visibleText(name)}: ${text}`
-  })
-  return shown.join('\n')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return [{ name: '', text: visibleText(written) }]
+  }
+  return Object.entries(value).map(([name, one]) => ({
+    name: visibleText(name).replaceAll('\n', '⟨U+000A⟩'),
+    text: visibleText(typeof one === 'string' ? one : JSON.stringify(one, null, 2)),
+  }))
 }

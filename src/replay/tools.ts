@@ -80,6 +80,7 @@ function changed(tool: ToolItem, frame: ToolFrame): ToolItem {
           by: frame.by ?? null,
           confinement: frame.confinement ?? tool.approval?.confinement ?? null,
           grant: frame.grant ?? null,
+          ruleId: frame.rule_id ?? null,
         },
       }
   }

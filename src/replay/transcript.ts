@@ -97,6 +97,8 @@ export interface Approval {
   /** How the program would run, or ran; null for tools that start none. */
   confinement: { sandbox: string | null; network: boolean; wants_network: boolean } | null
   grant: { network: boolean; outside: boolean } | null
+  /** The rule that allowed it; null when a person did. */
+  ruleId: string | null
 }
 
 export interface ToolItem extends ItemPlace {

@@ -70,9 +70,7 @@ function mountsOf(place: Place, network: boolean): Mount[] {
     // Below the home they are gone already, unless they lie in something that is shown.
     ...hidden.filter((folder) => !isGone(folder, home, shown)).flatMap(emptied),
     { type: 'writable', target: workspace, source: workspace },
-    ...hidden
-      .filter((folder) => folder !== workspace && isInside(workspace, folder))
-      .flatMap((folder) => [...fixed(workspace, dirname(folder)), ...emptied(folder)]),
+    ...hidden.flatMap((folder) => hiddenInside(workspace, folder)),
     ...repositoryGuards(workspace).map(asMount),
   ]
   const depth = (mount: Mount) => mount.target.split(sep).length
@@ -124,6 +122,11 @@ function homeMounts({ privateHome, workspace }: Place, home: string): Mount[] {
 
 function isGone(folder: string, home: string | null, shown: readonly string[]): boolean {
   return home !== null && isInside(home, folder) && !shown.some((one) => isInside(one, folder))
+}
+
+function hiddenInside(workspace: string, folder: string): Mount[] {
+  if (folder === workspace || !isInside(workspace, folder)) return []
+  return [...fixed(workspace, dirname(folder)), ...emptied(folder)]
 }
 
 /** Each folder from the workspace down to this one as a mount, so that none can be renamed. */

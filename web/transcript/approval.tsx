@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { QuestionView } from '../../src/protocol/api/runs.ts'
-import { visibleArguments } from '../../src/protocol/visible-text.ts'
+import { visibleFields } from '../../src/protocol/visible-text.ts'
 import type { ToolItem } from '../../src/replay/transcript.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
@@ -31,6 +31,11 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
     staleTime: Number.POSITIVE_INFINITY,
   })
 
+  const { confinement } = question.data ?? {}
+  // It asked for the network, and would run without it.
+  const isWithout =
+    confinement?.wants_network === true && !confinement.network && !grant.network && !grant.outside
+
   async function answer(approved: boolean): Promise<void> {
     setSent(true)
     focusComposer()
@@ -52,19 +57,12 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
   return (
     <div className="approval" role="group" aria-label={text.tools.mayItRun(name)}>
       <p>{text.tools.mayItRun(name)}</p>
-      {question.data && (
-        <pre className="question" tabIndex={0}>
-          {visibleArguments(question.data.arguments)}
-        </pre>
-      )}
+      {question.data && <Question written={question.data.arguments} />}
       {question.isError && <p className="failure">{explain(question.error)}</p>}
       {question.data?.confinement && (
         <Confinement confinement={question.data.confinement} grant={grant} onGrant={setGrant} />
       )}
-      <label className="grant">
-        <input type="checkbox" checked={always} onChange={(event) => setAlways(event.target.checked)} />
-        {text.tools.always}
-      </label>
+      <Choice isOn={always} onChange={setAlways} name={text.tools.always} />
       <input
         value={reason}
         onChange={(event) => setReason(event.target.value)}
@@ -72,7 +70,7 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
         aria-label={text.tools.reason}
       />
       <Button look="main" icon="check" disabled={isSent || !question.data} onClick={() => void answer(true)}>
-        {text.tools.allow}
+        {isWithout ? text.tools.allowWithoutNetwork : text.tools.allow}
       </Button>
       <Button look="danger" icon="close" disabled={isSent} onClick={() => void answer(false)}>
         {text.tools.deny}
@@ -81,12 +79,53 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
   )
 }
 
+/** Field by field, so that no value can look like another field. */
+function Question({ written }: { written: string }) {
+  const fields = useMemo(() => visibleFields(written), [written])
+  return (
+    <dl className="question">
+      {fields.map(({ name, text: value }, index) => (
+        <div key={index}>
+          {name !== '' && <dt>{name}</dt>}
+          <dd>
+            <pre tabIndex={0}>{value}</pre>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+function Choice({
+  isOn,
+  onChange,
+  name,
+  isDisabled = false,
+}: {
+  isOn: boolean
+  onChange: (isOn: boolean) => void
+  name: string
+  isDisabled?: boolean
+}) {
+  return (
+    <label className="grant">
+      <input
+        type="checkbox"
+        checked={isOn}
+        disabled={isDisabled}
+        onChange={(event) => onChange(event.target.checked)}
+      />
+      {name}
+    </label>
+  )
+}
+
 interface Grant {
   network: boolean
   outside: boolean
 }
 
-/** Where the program would run, and what a person may grant it besides. */
+/** Where the program would run as things are chosen, and what a person may grant it besides. */
 function Confinement({
   confinement,
   grant,
@@ -96,33 +135,29 @@ function Confinement({
   grant: Grant
   onGrant: (grant: Grant) => void
 }) {
-  const { sandbox, network, wants_network } = confinement
+  const { wants_network } = confinement
+  const sandbox = grant.outside ? null : confinement.sandbox
+  const network = confinement.network || grant.network
   return (
     <>
       <p className={sandbox === null ? 'confinement warning' : 'confinement'}>
         {text.tools.confinement(sandbox, network)}
-        {wants_network && !network && ` ${text.tools.wantsNetwork}`}
+        {wants_network && !network && sandbox !== null && ` ${text.tools.wantsNetwork}`}
       </p>
-      {sandbox !== null && !network && (
-        <label className="grant">
-          <input
-            type="checkbox"
-            checked={grant.network}
-            disabled={grant.outside}
-            onChange={(event) => onGrant({ ...grant, network: event.target.checked })}
-          />
-          {text.tools.withNetwork}
-        </label>
+      {confinement.sandbox !== null && !confinement.network && (
+        <Choice
+          isOn={grant.network}
+          isDisabled={grant.outside}
+          onChange={(isOn) => onGrant({ ...grant, network: isOn })}
+          name={text.tools.withNetwork}
+        />
       )}
-      {sandbox !== null && (
-        <label className="grant">
-          <input
-            type="checkbox"
-            checked={grant.outside}
-            onChange={(event) => onGrant({ ...grant, outside: event.target.checked })}
-          />
-          {text.tools.outside}
-        </label>
+      {confinement.sandbox !== null && (
+        <Choice
+          isOn={grant.outside}
+          onChange={(isOn) => onGrant({ ...grant, outside: isOn })}
+          name={text.tools.outside}
+        />
       )}
     </>
   )

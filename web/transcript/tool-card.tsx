@@ -51,7 +51,7 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
       )}
       {tool.approval && tool.approval.status !== 'requested' && (
         <p className="approval-answer">
-          {text.tools.answered(tool.approval.status, tool.approval.by, tool.approval.reason)}
+          {text.tools.answered(tool.approval)}
           {tool.approval.grant && text.tools.granted(tool.approval.grant)}
         </p>
       )}

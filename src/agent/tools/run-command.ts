@@ -30,6 +30,8 @@ export interface CommandOptions {
   sandbox: { sandbox: Sandbox; place: Place } | null
   /** Whether commands may use the network without a grant. */
   network: boolean
+  /** Why no command runs here; default: they do. */
+  refusal?: string | null
 }
 
 /** What is read of a call before it is checked as a whole. */
@@ -46,7 +48,8 @@ export function runCommandTool(options: CommandOptions): Tool {
       (options.sandbox
         ? 'It runs in a sandbox: only the workspace can be written, and there is no network unless a person grants it.'
         : ''),
-    policy: 'ask',
+    // There is nothing to ask about where none runs.
+    policy: options.refusal ? 'allow' : 'ask',
     confinement: (args) => ({
       sandbox: options.sandbox?.sandbox.name ?? null,
       network: options.network || options.sandbox === null,
@@ -65,6 +68,7 @@ export function runCommandTool(options: CommandOptions): Tool {
         .describe('Whether it has to reach other machines, to install packages for example'),
     }),
     async run({ command, timeout_seconds }, { signal, show, grant }) {
+      if (options.refusal) throw new ToolError(`Refused: ${options.refusal}.`)
       const output = createOutputBuffer(show)
       const { code, killedBy, isTimedOut, note } = await runToEnd(options, command, grant, {
         milliseconds: timeout_seconds * 1000,
