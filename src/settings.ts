@@ -215,7 +215,7 @@ export const settings = {
   commandNetwork: {
     flag: '--command-network <yes-or-no>',
     variable: 'WAYMARK_COMMAND_NETWORK',
-    about: 'Whether commands in the sandbox may use the network without being granted it. Default: no.',
+    about: 'Give every command in the sandbox network access. Default: no.',
     must: 'be yes or no',
     schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
     inFile: 'trusted',
