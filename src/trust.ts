@@ -20,7 +20,7 @@ export class InUseElsewhere extends Error {}
 /** Where data folders were before they moved out of the project. */
 const OLD_DATA_DIR = '.waymark'
 
-/** A sentence about the first thing that nobody has agreed to, or null. */
+/** Describes the first thing that the person has not agreed to, or null. */
 export async function untrustedPart(config: Config): Promise<string | null> {
   const { untrusted, dataDir, privateDir, project } = config
   const lines = await trustedLines(config.userDir)
@@ -61,7 +61,7 @@ export async function trust(config: Config): Promise<void> {
 
 /**
  * Moves a data folder of an earlier version out of the project, if it was made here and nothing in it may have come with
- * the project. Its token stays behind: commands get a new one. Returns where the folder was, or null.
+ * the project. The token does not move: the server makes a new one. Returns where the folder was, or null.
  */
 export async function moveOldDataDir(config: Config): Promise<string | null> {
   const { project, privateDir, dataDir } = config

@@ -11,8 +11,8 @@ const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 const GRACE_MS = 500
 
 /**
- * Messages to and from a program, one a line. A program that sends a line without end, or floods us with messages that
- * nobody asked for, is ended.
+ * Messages to and from a program, one per line. The transport ends a program that sends a line without end, or floods it
+ * with messages that it did not ask for.
  */
 export function createProgramTransport(start: () => ChildProcessWithoutNullStreams): Transport {
   let child: ChildProcessWithoutNullStreams | null = null

@@ -44,7 +44,7 @@ const aliases: readonly Alias[] = [
 export function addAliases(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   for (const one of aliases) {
     const paths = one.alias.startsWith('/api/') ? [one.alias] : [one.alias, `/api/v1${one.alias}`]
-    // Others are passed on as they are: the call behind them authenticates before it reads.
+    // Others are passed on unread: the call that they stand for authenticates first.
     if (one.inBody) {
       for (const path of paths) app.use(path, authenticate(deps), requireScope(one.inBody.scope))
     }

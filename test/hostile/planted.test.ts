@@ -180,7 +180,7 @@ describe('a cloned project that brings a data folder', () => {
     plant('.waymark/id', `${id}\n`)
     plant('.waymark/token', 'the-token-of-before\n')
     cpSync(old, join(folder, 'copy'), { recursive: true })
-    // Nobody has agreed to it: it is left alone.
+    // The person has not agreed to it: it is left alone.
     const without = await serve()
     expect(without.output()).toContain('was not made here and is not used')
     await without.stop()

@@ -102,7 +102,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
   it('[T13] read no planted secret, no token and no key', async () => {
     const seen = await output(
       `cat ${place.home}/.ssh/* ${place.home}/.aws/* ${place.home}/.cargo/credentials.toml ` +
-        `${place.home}/.local/state/waymark/* .waymark/* ~/.ssh/* /root/.ssh/* /home/*/.ssh/*; ` +
+        `${place.home}/.local/state/waymark/* .waymark/* ~/.ssh/* ~root/.ssh/* /home/*/.ssh/*; ` +
         `grep -r PLANTED-SECRET ${folder} /tmp /root /home /run 2>/dev/null; ls -A ~ .waymark`,
     )
     expect(seen).not.toContain('PLANTED-SECRET')
@@ -259,7 +259,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect((await outputs())[0]?.output).toContain('HELLO')
     const [rule] = (await server.client.rules()).items
     expect(rule).toMatchObject({ subject: command, grant: { network: true, outside: false } })
-    // The same command again: nobody is asked, and it has the network.
+    // The same command again runs without a question, with the network.
     await server.client.sendMessage(id, message)
     await expect.poll(async () => (await outputs()).length, { timeout: 15_000 }).toBe(2)
     expect((await outputs())[1]?.output).toContain('HELLO')
@@ -343,7 +343,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
         symlinkSync(target, join(at.workspace, '.git'))
         const seen = await runIn(
           at,
-          `cat ~/.ssh/id_ed25519 ${place.home}/.ssh/id_ed25519 .git/id_ed25519; ls /work /root`,
+          `cat ~/.ssh/id_ed25519 ${place.home}/.ssh/id_ed25519 .git/id_ed25519; ls /srv /home`,
         )
         expect(seen).toContain('.git is a link')
         expect(seen).not.toContain('PLANTED-SECRET')

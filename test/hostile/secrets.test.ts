@@ -9,7 +9,7 @@ import { startTestServer, type TestServer } from '../support/server.ts'
 
 const SECRET = 'hunter2-hunter2'
 
-/** Untracked files that git calls changed, and that nobody has asked to send. */
+/** Untracked files that git calls changed, and that no one named. */
 const withheld = {
   '.env': `PASSWORD=${SECRET}`,
   'config/.env.local': `PASSWORD=${SECRET}`,

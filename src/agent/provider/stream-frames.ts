@@ -125,7 +125,7 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
 
   function handle(event: ResponseStreamEvent): void {
     if (event.type === 'response.created') {
-      // Some servers send one response behind the other in one stream.
+      // Some servers send several responses in one stream.
       if (hasBegun) mapping.responseId = newResponseId()
       hasBegun = true
       mapping.isEnded = false

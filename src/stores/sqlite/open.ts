@@ -28,7 +28,7 @@ export async function openSqlite(path: string): Promise<Engine> {
   function slowReader(): Thread {
     if (slow) return slow
     slow = startThread({ path, role: 'reader' })
-    // Whoever sends to it hears of a failure.
+    // `send` reports the failure.
     slow.ready.catch(() => {})
     slow.open()
     return slow
