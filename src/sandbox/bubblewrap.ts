@@ -97,14 +97,13 @@ function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : []
 }
 
-/** Programs of the search path, and the Node that runs us, where the folders of persons are. */
+/** Programs of the search path, and the Node that runs us, in folders that would be gone. */
 function programsOutside({ home, path }: Place): string[] {
-  const personal = personalFolders()
+  const gone = [...personalFolders(), ...EMPTIED]
   const entries = [...path.split(delimiter), dirname(process.execPath)].map(realOf)
   const outside = entries.filter(
     (entry) =>
-      personal.some((folder) => entry !== folder && isInside(folder, entry)) &&
-      !(home && isInside(home, entry)),
+      gone.some((folder) => entry !== folder && isInside(folder, entry)) && !(home && isInside(home, entry)),
   )
   return outside.flatMap(programsAt)
 }
