@@ -20,7 +20,7 @@ export const defaultLimits: OutboundLimits = {
   totalMs: 12 * 300_000,
   errorBytes: 64 * 1024,
   totalBytes: 256 * 1024 * 1024,
-  eventBytes: 16 * 1024 * 1024,
+  eventBytes: 8 * 1024 * 1024,
 }
 
 /** The other side broke a limit, or leads elsewhere. */

@@ -423,7 +423,7 @@ function count(value: unknown): number {
 }
 
 const MAX_EVENTS = 500_000
-const MAX_WRITTEN = 16 * 1024 * 1024
+const MAX_WRITTEN = 8 * 1024 * 1024
 const NUMBERS = ['output_index', 'content_index', 'summary_index', 'command_index', 'partial_image_index']
 
 /** The fields by which the handlers find their way. */
