@@ -2,17 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { newId } from '../../src/protocol/ids.ts'
-import {
-  type Canary,
-  executingSettings,
-  hooks,
-  hostileConfig,
-  makeRepository,
-  plantGitDir,
-  plantHooks,
-} from './git-canaries.ts'
+import { type Canary, hostileConfig, makeRepository, plantGitDir, plantHooks } from './git-canaries.ts'
 
-/** A seeded generator of chance. */
+/** A generator of chance with a seed that is printed, so that a failure can be seen again. */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -184,9 +176,6 @@ const plantings: Record<string, Planting> = {
     write(site, 'AGENTS.md', `!run_command ${JSON.stringify({ command: run })}\n`)
   },
 }
-
-export const plantingNames = Object.keys(plantings)
-export const settingCount = executingSettings.length + hooks.length
 
 /** Plants a random choice of these, and returns which. */
 export function plantProject(site: Site): string[] {

@@ -10,19 +10,11 @@ import { createMcpTools } from '../../src/agent/mcp.ts'
 import type { AnyFrame, Frame } from '../../src/protocol/frames.ts'
 import { startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { seeded } from './hostile-project.ts'
 import { attacks, startHostileModel } from './model-attacks.ts'
 
 const program = fileURLToPath(new URL('./mcp-server.mjs', import.meta.url))
 const MEGABYTE = 1024 * 1024
-
-/** A generator of chance with a seed that is printed, so that a failure can be seen again. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-}
 
 /** Asks for /health from a process of its own: this one is busy being hostile. */
 function watchHealth(url: string): { slowest(): Promise<number> } {
