@@ -106,7 +106,7 @@ function realOrNull(path: string): string | null {
   }
 }
 
-/** The names that a list of `name = value` settings file gives to these keys; a later line wins. Never executed or included. */
+/** The settings of a git configuration file by `section.name`; a later line wins. Nothing is executed or included. */
 export function plainSettings(path: string): Map<string, string> {
   const found = new Map<string, string>()
   let text: string

@@ -15,7 +15,7 @@ export interface OutboundLimits {
   eventBytes: number
 }
 
-export const defaultLimits: OutboundLimits = {
+const defaultLimits: OutboundLimits = {
   silenceMs: 300_000,
   totalMs: 12 * 300_000,
   errorBytes: 64 * 1024,

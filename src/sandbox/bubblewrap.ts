@@ -3,7 +3,7 @@ import { delimiter, dirname, join, relative, sep } from 'node:path'
 import { isInside, realOf } from './paths.ts'
 import { type RepositoryGuard, repositoryGuards } from './repository-guard.ts'
 import type { FoundSandbox, Place } from './sandbox.ts'
-import { programsAt, toolchainsIn } from './toolchains.ts'
+import { KEPT_FOLDERS, programsAt, toolchainsIn } from './toolchains.ts'
 
 /**
  * Two rules for mounts. A source is never a link, because bubblewrap would follow it. A mount point is never in a folder
@@ -22,8 +22,6 @@ const SYSTEM = /^(bin|boot|dev|etc|gnu|lib\d*|libx?\d*|nix|opt|proc|sbin|snap|sy
 const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run', '/etc/ssl/private', '/var/lib/docker']
 /** Readable by a server that runs as root, and of no use to a build. */
 const SECRET_FILES = /^(shadow|gshadow|sudoers)-?$/
-/** Folders of the private home that are kept between commands. */
-const KEPT = ['.cache', '.npm']
 
 export async function createBubblewrap(options: {
   program: string | null
@@ -110,7 +108,7 @@ function programsOutside({ home, path }: Place): string[] {
 
 /** A new one for each command, with the folders that builds keep their downloads in. */
 function homeMounts({ privateHome, workspace }: Place, home: string): Mount[] {
-  const kept = KEPT.map((name) => ({ source: join(privateHome, name), target: join(home, name) }))
+  const kept = KEPT_FOLDERS.map((name) => ({ source: join(privateHome, name), target: join(home, name) }))
   return [
     { type: 'empty', target: home },
     ...kept

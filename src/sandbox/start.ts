@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { NotConfinable } from './repository-guard.ts'
 import { isTooWide, type Place, type Sandbox } from './sandbox.ts'
+import { KEPT_FOLDERS } from './toolchains.ts'
 
 /**
  * The only place that starts programs of the agent's: commands and tool servers. Each gets a group of its own, and the
@@ -19,7 +20,7 @@ export interface Program {
 export function startProgram({ argv, cwd, environment, confined }: Program): ChildProcessWithoutNullStreams {
   if (confined) {
     if (isTooWide(confined.place)) throw new NotConfinable('the workspace holds the home folder')
-    for (const name of ['.cache', '.npm']) {
+    for (const name of KEPT_FOLDERS) {
       mkdirSync(join(confined.place.privateHome, name), { recursive: true, mode: 0o700 })
     }
   }

@@ -1,6 +1,9 @@
 import { delimiter, dirname, join } from 'node:path'
 import { isInside } from './paths.ts'
 
+/** Folders of the private home that are kept between commands. */
+export const KEPT_FOLDERS = ['.cache', '.npm']
+
 /** Folders in a home that builds need, and that hold no secrets. Read-only inside. */
 const KNOWN = [
   '.nvm',
