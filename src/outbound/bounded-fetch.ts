@@ -116,7 +116,7 @@ function bounded(answer: Response, limits: OutboundLimits, clock: Clock): Respon
     return answer
   }
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream') ?? false
-  const events = isStream ? createEventSizes() : null
+  const events = answer.ok && isStream ? createEventSplitter(limits.eventBytes) : null
   let bytes = 0
   const limit = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
@@ -126,12 +126,15 @@ function bounded(answer: Response, limits: OutboundLimits, clock: Clock): Respon
         controller.enqueue(chunk.subarray(0, Math.max(0, chunk.length - (bytes - limits.errorBytes))))
         return controller.terminate()
       }
-      if (bytes > limits.totalBytes || (events?.take(chunk) ?? 0) > limits.eventBytes) {
-        throw new OutboundFailure('answer_too_large', 'The server sent more than an answer may have.')
-      }
-      controller.enqueue(chunk)
+      if (bytes > limits.totalBytes) throw tooLarge()
+      if (!events) return controller.enqueue(chunk)
+      for (const event of events.take(chunk)) controller.enqueue(event)
     },
-    flush: () => clock.stop(),
+    flush(controller) {
+      clock.stop()
+      const rest = events?.rest()
+      if (rest?.length) controller.enqueue(rest)
+    },
   })
   const body = answer.body.pipeThrough(limit)
   const headers = new Headers(answer.headers)
@@ -141,25 +144,73 @@ function bounded(answer: Response, limits: OutboundLimits, clock: Clock): Respon
   return new Response(body, { status: answer.status, statusText: answer.statusText, headers })
 }
 
-/** How many bytes have come since the last empty line: that is where an event ends. */
-function createEventSizes(): { take(chunk: Uint8Array): number } {
-  let since = 0
-  let tail = Buffer.alloc(0)
+/**
+ * Forwards a stream one event at a time. The SDKs copy their whole buffer for each chunk and for each event in it, so a
+ * large event in small chunks, or many events in one chunk, would cost them memory quadratic in its size.
+ */
+function createEventSplitter(eventBytes: number) {
+  /** The unfinished event. The buffer grows by doubling because chunks may be one byte long. */
+  let held = Buffer.alloc(0)
+  let size = 0
+
+  function hold(piece: Uint8Array): void {
+    const needed = size + piece.length
+    if (needed > eventBytes) throw tooLarge()
+    if (needed > held.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(eventBytes, Math.max(needed, held.length * 2)))
+      held.copy(larger, 0, 0, size)
+      held = larger
+    }
+    held.set(piece, size)
+    size = needed
+  }
+
+  function rest(): Uint8Array {
+    const event = held.subarray(0, size)
+    held = Buffer.alloc(0)
+    size = 0
+    return event
+  }
+
   return {
-    take(chunk) {
-      // An empty line may begin in the chunk before.
-      const bytes = Buffer.concat([tail, chunk])
-      const end = Math.max(...EMPTY_LINES.map((line) => endOfLast(bytes, line)))
-      since = end > tail.length ? bytes.length - end : since + chunk.length
-      tail = Buffer.from(bytes.subarray(-3))
-      return since
+    rest,
+    *take(chunk: Uint8Array): Generator<Uint8Array> {
+      // The empty line that ends an event may start in the previous chunk.
+      const before = held.subarray(Math.max(0, size - 3), size)
+      let from = 0
+      for (const end of eventEnds(Buffer.concat([before, chunk]))) {
+        const to = end - before.length
+        const piece = chunk.subarray(from, to)
+        from = to
+        if (size === 0 && piece.length <= eventBytes) yield piece
+        else {
+          hold(piece)
+          yield rest()
+        }
+      }
+      if (from < chunk.length) hold(chunk.subarray(from))
     },
   }
 }
 
 const EMPTY_LINES = ['\n\n', '\r\n\r\n', '\r\r']
 
-function endOfLast(bytes: Buffer, text: string): number {
-  const at = bytes.lastIndexOf(text)
-  return at < 0 ? 0 : at + text.length
+/** The offsets at which events end, in order. */
+function* eventEnds(bytes: Buffer): Generator<number> {
+  const next = EMPTY_LINES.map((line) => ({ line, at: bytes.indexOf(line) }))
+  for (;;) {
+    const first = next.reduce((best, found) =>
+      found.at >= 0 && (best.at < 0 || found.at < best.at) ? found : best,
+    )
+    if (first.at < 0) return
+    const end = first.at + first.line.length
+    yield end
+    for (const found of next) {
+      if (found.at >= 0 && found.at < end) found.at = bytes.indexOf(found.line, end)
+    }
+  }
+}
+
+function tooLarge(): OutboundFailure {
+  return new OutboundFailure('answer_too_large', 'The server sent more than an answer may have.')
 }
