@@ -8,6 +8,7 @@ const NEEDED = [22, 12] as const
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
+  await import('./small-heap.ts')
   const { runCli } = await import('./run-cli.ts')
   await runCli()
 } else {

@@ -1,5 +1,6 @@
 // A whole server with the demo model, for others to kill or to stop for a while. Started as a process of its own:
 // <project> <port> <settings as JSON>
+import '../../src/cli/small-heap.ts'
 import { readConfig } from '../../src/config.ts'
 import { startServer } from '../../src/main.ts'
 import { stateIn } from '../support/state.ts'
