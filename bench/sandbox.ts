@@ -26,7 +26,10 @@ async function time(outside: boolean): Promise<number> {
   const started = performance.now()
   const signal = new AbortController().signal
   const grant = { network: false, outside }
-  await tool.run({ command: 'true' }, { tenant: 't', conversationId: 'conv_x', signal, grant, show() {} })
+  await tool.run(
+    { command: 'true' },
+    { tenant: 't', conversationId: 'conv_x', signal, grant, show() {}, async confirm() {} },
+  )
   return performance.now() - started
 }
 

@@ -1,4 +1,5 @@
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
+import type { EditFile } from './agent/tools/confined-folder.ts'
 import type { Config } from './config.ts'
 import { systemClock } from './core/clock.ts'
 import { readOrMakeWorkspaceId } from './data-dir.ts'
@@ -41,7 +42,7 @@ interface ToolFolder {
   isCopy: boolean
   /** What commands see besides the usual. */
   environment: Record<string, string>
-  beforeWrite(path: string): Promise<void>
+  editFile: EditFile
   hashes(paths: readonly string[]): Promise<(string | null)[]>
 }
 
@@ -55,11 +56,20 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       exclude,
       maxFileBytes,
       watch,
+      rootLock: join(config.privateDir, 'files.lock'),
       umask: process.umask(),
       path: programPath(config),
     },
-    (files) => {
-      if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
+    {
+      onProgress(files) {
+        if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
+      },
+      onRescued(files) {
+        log.error(
+          { files },
+          'files were written to after they had been replaced; they are in the data folder',
+        )
+      },
     },
   )
   let tellChanged: (id: string) => Promise<void> = async () => {}
@@ -116,7 +126,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
         isCopy: copy !== null,
         // A copy has no repository of its own, and the project's is not to be taken for one.
         environment: copy === null ? noMore : { GIT_CEILING_DIRECTORIES: dirname(folder) },
-        beforeWrite: (path) => workspace.beforeWrite(shownPath(toBytePath(path))),
+        editFile: (command) => sessions.editFile({ ...command, path: shownPath(toBytePath(command.path)) }),
         hashes: (paths) => workspace.hashes(paths),
       }
     },

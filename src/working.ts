@@ -189,10 +189,8 @@ function named<T>(contexts: Readonly<Record<string, T>>, name: string, what: str
 /** Each working copy's folder, opened when it is first needed. */
 function createFilesIn(config: Config, copy: WorkingCopy) {
   return createOnce(async (workspaceId) => {
-    const { root, isCopy, environment, beforeWrite, hashes } = copy.folderOf(
-      workspaceId ?? config.workspaceId,
-    )
-    const files = await openConfinedFolder({ root, dataDir: config.dataDir, beforeWrite })
+    const { root, isCopy, environment, editFile, hashes } = copy.folderOf(workspaceId ?? config.workspaceId)
+    const files = await openConfinedFolder({ root, dataDir: config.dataDir, editFile })
     return { root, isCopy, files, environment, hashes }
   })
 }

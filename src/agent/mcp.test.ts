@@ -47,6 +47,7 @@ const call = {
   grant: { network: false, outside: false },
   signal: new AbortController().signal,
   show() {},
+  async confirm() {},
 }
 const errors: string[] = []
 const log = { error: (_: object, message: string) => errors.push(message) }

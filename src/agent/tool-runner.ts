@@ -10,6 +10,7 @@ import {
   type Question,
   type Rules,
 } from '../core/questions.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { copyOf } from '../protocol/ids.ts'
 import type { FunctionCall } from './provider/stream-frames.ts'
@@ -132,7 +133,15 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       const show = (text: string) => {
         if (!signal.aborted) writer.write(outputFrame(call, { output: text, partial: true }))
       }
-      return await tool.run(args, { tenant, conversationId, signal, show, grant })
+      const confirm = async (frames: FrameDraft[]) => {
+        signal.throwIfAborted()
+        writer.write(...frames)
+        await writer.flush()
+        await turn.confirmHold()
+      }
+      // A worker that was paused for longer than its lease starts nothing (R4).
+      if (!tool.isReadOnly) await turn.confirmHold()
+      return await tool.run(args, { tenant, conversationId, signal, show, grant, confirm })
     } catch (error) {
       if (signal.aborted) {
         if (signal.reason instanceof Cancelled) {
@@ -141,6 +150,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
         throw signal.reason
       }
       if (error instanceof ToolError) return failed(error.message)
+      if (error instanceof WaymarkError && error.code === 'lease_lost') throw error
       log.error({ err: error, tool: tool.name, run: turn.runId }, 'a tool failed')
       return failed(`The tool failed: ${(error as Error).message}`)
     }

@@ -36,6 +36,8 @@ export interface Turn {
   /** What the run's frames say so far; more than nothing when somebody worked on it before. */
   record: RunRecord
   signal: AbortSignal
+  /** Renews the lease, by the database's clock; throws `lease_lost` when another worker holds the run (R4). */
+  confirmHold(): Promise<void>
   /** Makes the call one that a person can answer: before they are shown the question. */
   ask(toolCallId: string, question: Question): Promise<void>
   /** Waits for their answer. */

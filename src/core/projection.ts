@@ -139,6 +139,7 @@ export interface FileEditRow {
   /** Compressed. */
   diff: Uint8Array | null
   created_at: string
+  previous_checkpoint: string | null
 }
 
 export const projectionTables = [
@@ -244,6 +245,8 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
       additions: Number(fields.additions),
       deletions: Number(fields.deletions),
       diff: typeof fields.diff === 'string' ? gzipSync(fields.diff) : null,
+      previous_checkpoint:
+        typeof fields.previous_checkpoint === 'string' ? storable(fields.previous_checkpoint) : null,
     })
   },
 }

@@ -139,6 +139,7 @@ export const labels = {
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
   beforeFork: 'Before fork',
+  beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** Of a checkpoint that is told of again because the words around it were deleted. */
   kept: 'Kept when messages were deleted',
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
@@ -171,6 +172,8 @@ export interface WorkChange {
   paths: string[] | null
   /** What was there, as a checkpoint: set before the first file is touched. */
   safety: FrameDraft<'workspace.checkpoint'> | null
+  /** Whether the ledger has the safety checkpoint: since then it is listed, whatever becomes of the change. */
+  isSafetyListed?: boolean
   idempotency: Idempotency | null
 }
 
@@ -200,7 +203,11 @@ export interface WorkStore {
 
   /** Holds the workspace, or refuses: `workspace_busy` (W8). Of a request that was answered before, the answer. */
   begin(workspaceId: string, change: WorkChange): Promise<{ repeated: unknown } | null>
-  note(workspaceId: string, change: WorkChange): Promise<void>
+  /** Notes the safety checkpoint and appends its frame, in one transaction: it is listed before a file is touched. */
+  note(
+    workspaceId: string,
+    change: WorkChange & { safety: FrameDraft<'workspace.checkpoint'> },
+  ): Promise<void>
   /** The change that somebody began and has not ended. */
   pending(workspaceId: string): Promise<WorkChange | null>
   /** Appends its frames and lets go of the workspace, in one transaction. False when that had been done. */
@@ -210,6 +217,19 @@ export interface WorkStore {
     done: { frames: FrameDraft[]; answer: unknown },
   ): Promise<boolean>
   abandon(workspaceId: string, change: WorkChange): Promise<void>
+  /** Ends a change that could be neither finished nor taken back. Its safety checkpoint is what a person needs now. */
+  fail(workspaceId: string, change: WorkChange, reason: string): Promise<void>
+  /** The change that ended like this, until files are restored, reset or approved in the workspace. */
+  failed(workspaceId: string): Promise<FailedChange | null>
+}
+
+export interface FailedChange {
+  kind: WorkChange['kind']
+  conversationId: ConversationId
+  /** Holds the files as they were before it. */
+  safetyCheckpoint: string | null
+  reason: string
+  at: string
 }
 
 export interface WorkQuery {
@@ -230,6 +250,8 @@ export interface WorkSessions {
     conversationId: ConversationId
     content: string
   }): Promise<MessageCheckpoint | null>
+  /** Replaces or deletes a file for a tool of a run; a file that no checkpoint has is kept first (W10). */
+  editFile(command: EditFileCommand): Promise<EditFileOutcome>
   /** The frames are stored: the conversation's repository follows. */
   follow(tenant: string, id: ConversationId): Promise<void>
   /** A run has ended in this workspace: a good time to look after things. */
@@ -287,6 +309,33 @@ export interface MessageCheckpoint {
   workSession: string
   frames: FrameDraft<'workspace.checkpoint'>[]
 }
+
+export interface EditFileCommand {
+  tenant: string
+  conversationId: ConversationId
+  path: string
+  /** Null deletes the file. */
+  bytes: Uint8Array | null
+  /** SHA-256 of the file as the tool read it: refused when it differs. */
+  expected?: string | undefined
+  /**
+   * Stores these frames and makes sure that the run is still held; throws otherwise. Called while the workspace is locked,
+   * right before the file is touched (R4).
+   */
+  confirm(frames: FrameDraft<'workspace.checkpoint'>[]): Promise<void>
+}
+
+export type EditFileOutcome =
+  | {
+      isDone: true
+      /** The bytes that were there; null when there were none, or too many to be shown. */
+      before: Uint8Array | null
+      wasThere: boolean
+      /** The checkpoint with the file as it was, when no earlier one had it. */
+      previousCheckpoint: string | null
+      rescued: { path: string; file: string }[]
+    }
+  | { isDone: false; why: 'changed' | 'not_a_file' | 'missing' }
 
 export interface WorkCommand {
   tenant: string

@@ -32,6 +32,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   workspace_busy: 409,
   workspace_not_here: 409,
   snapshot_failed: 500,
+  disk_full: 507,
   frame_missing: 409,
   lease_lost: 409,
   run_ended: 409,
@@ -58,6 +59,7 @@ const titles: Partial<Record<number, string>> = {
   429: 'Too Many Requests',
   500: 'Internal Server Error',
   503: 'Service Unavailable',
+  507: 'Insufficient Storage',
 }
 
 /** RFC 9457, with our stable `code` beside its fields. */

@@ -27,6 +27,7 @@ export const errorCodes = [
   'workspace_busy',
   'workspace_not_here',
   'snapshot_failed',
+  'disk_full',
   'frame_missing',
   'lease_lost',
   'run_ended',

@@ -3,6 +3,7 @@ import { FRAME_SCHEMA, type FrameKind, frameKinds, isKnownKind } from './frame-k
 
 const count = z.int().nonnegative()
 const checkpointId = z.string().regex(/^[0-9a-f]{40,64}$/)
+const rescued = z.array(z.looseObject({ path: z.string(), file: z.string() }))
 const skipped = z.array(z.looseObject({ path: z.string(), reason: z.string() }))
 
 export const noticeSchema = z.looseObject({
@@ -202,6 +203,9 @@ export const kindShapes = {
     additions: count,
     deletions: count,
     change: z.enum(['added', 'modified', 'deleted']),
+    /** Has the file as it was right before, when it had changed since the last checkpoint. */
+    previous_checkpoint: checkpointId.optional(),
+    rescued: rescued.optional(),
   },
   'workspace.restored': {
     restored_to: checkpointId,
@@ -210,6 +214,7 @@ export const kindShapes = {
     restored: count,
     deleted: count,
     skipped,
+    rescued: rescued.optional(),
   },
   'session.approved': {
     approved_commit: checkpointId,
@@ -225,6 +230,7 @@ export const kindShapes = {
     new_session: z.string(),
     pre_reset_checkpoint: checkpointId,
     skipped,
+    rescued: rescued.optional(),
     closed_at: z.string().optional(),
   },
 

@@ -1,7 +1,8 @@
 import { gunzipSync } from 'node:zlib'
 import { type Clock, timestamp } from '../core/clock.ts'
-import type { WorkStore } from '../core/work-sessions.ts'
+import type { WorkChange, WorkStore } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
+import type { FrameDraft } from '../protocol/frames.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
@@ -73,32 +74,32 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
       return 'repeated' in begun ? begun : null
     },
     async note(workspaceId, change) {
-      await write('noteChange', { workspaceId, change }, null)
+      const request = requestOf(change, [change.safety], clock.now())
+      await write('noteChange', { workspaceId, change, request }, change.conversationId)
     },
     pending: (workspaceId) => read('pendingChange', workspaceId),
     async finish(workspaceId, change, { frames, answer }) {
       const now = clock.now()
-      const { tenant, conversationId } = change
-      const request = {
-        tenant,
-        conversationId,
-        runId: null,
-        epoch: null,
-        after: 0,
-        timestamp: timestamp(now),
-        drafts: frames.map(asText),
-      }
-      const { isFirst } = await write(
-        'finishChange',
-        { workspaceId, change, request, answer, now },
-        conversationId,
-      )
-      return isFirst
+      const request = requestOf(change, frames, now)
+      const argument = { workspaceId, change, request, answer, now }
+      return (await write('finishChange', argument, change.conversationId)).isFirst
     },
     async abandon(workspaceId, change) {
       await write('abandonChange', { workspaceId, change }, change.conversationId)
     },
+    async fail(workspaceId, change, reason) {
+      const { kind, conversationId, safety } = change
+      const at = timestamp(clock.now())
+      const failed = { kind, conversationId, safetyCheckpoint: safety?.checkpoint_id ?? null, reason, at }
+      await write('failChange', { workspaceId, change, failed }, conversationId)
+    },
+    failed: (workspaceId) => read('failedChange', workspaceId),
   }
+}
+
+function requestOf({ tenant, conversationId }: WorkChange, frames: readonly FrameDraft[], now: number) {
+  const place = { tenant, conversationId, runId: null, epoch: null, after: 0 }
+  return { ...place, timestamp: timestamp(now), drafts: frames.map(asText) }
 }
 
 function unpacked<T extends { diff: Uint8Array | null }>(edit: T) {

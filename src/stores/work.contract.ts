@@ -264,9 +264,9 @@ export function describeWork(name: string, open: OpenStore): void {
     it('[W5] a change is let go of in the transaction that stores its frames, once', async () => {
       const one = change({ idempotency: { key: newId('tok'), fingerprint: 'x' } })
       await store.work.begin(workspaceId, one)
-      one.safety = checkpoint('session_1')
-      await store.work.note(workspaceId, one)
-      expect(await store.work.pending(workspaceId)).toEqual(one)
+      const safe = { ...one, safety: checkpoint('session_1') }
+      await store.work.note(workspaceId, safe)
+      expect(await store.work.pending(workspaceId)).toEqual(safe)
       const done = { frames: [checkpoint('session_1')], answer: { it: 'is done' } }
       expect(await store.work.finish(workspaceId, one, done)).toBe(true)
       expect(await store.work.pending(workspaceId)).toBe(null)
@@ -274,12 +274,32 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(parsed(await readAll(store.ledger, id)).map((frame) => frame.kind)).toEqual([
         'conversation.created',
         'workspace.checkpoint',
+        'workspace.checkpoint',
       ])
       expect(await store.work.begin(workspaceId, { ...one, id: 'other' })).toEqual({ repeated: done.answer })
       const reused = change({ idempotency: { key: one.idempotency?.key ?? '', fingerprint: 'y' } })
       await expect(store.work.begin(workspaceId, reused)).rejects.toMatchObject({
         code: 'idempotency_key_reused',
       })
+    })
+
+    it('[W5] a failed change keeps its safety checkpoint listed until a later change ends well', async () => {
+      const one = change()
+      await store.work.begin(workspaceId, one)
+      const safe = { ...one, safety: checkpoint('session_1') }
+      await store.work.note(workspaceId, safe)
+      await store.work.fail(workspaceId, safe, 'the disk was full')
+      expect(await store.work.pending(workspaceId)).toBe(null)
+      expect(await store.work.failed(workspaceId)).toMatchObject({
+        kind: one.kind,
+        safetyCheckpoint: safe.safety.checkpoint_id,
+        reason: 'the disk was full',
+      })
+      expect(await store.work.reachable()).toContain(safe.safety.checkpoint_id)
+      const next = change()
+      await store.work.begin(workspaceId, next)
+      await store.work.finish(workspaceId, next, { frames: [checkpoint('session_1')], answer: {} })
+      expect(await store.work.failed(workspaceId)).toBe(null)
     })
 
     it('a change whose conversation is deleted lets go of the workspace', async () => {

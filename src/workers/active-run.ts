@@ -104,6 +104,10 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       writer,
       record,
       signal: aborter.signal,
+      async confirmHold() {
+        const own = await queue.renew(deps.worker, [runId], deps.leaseMs)
+        if (!own.includes(runId)) throw new WaymarkError('lease_lost', 'Another worker holds the run.')
+      },
       async ask(toolCallId, question) {
         await queue.ask(runId, toolCallId, question)
         // An answer that we know of may be one to another question; the queue has those that count.

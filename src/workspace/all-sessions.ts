@@ -121,6 +121,17 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
       // A conversation that is about no files.
       return place === null ? null : await sessionsOf(place).beforeMessage(command)
     },
+    async editFile(command) {
+      const { tenant, conversationId, path, bytes, expected, confirm } = command
+      const place = await placeOf(tenant, conversationId)
+      if (place !== null) return await sessionsOf(place).editFile(command)
+      // A conversation without files of its own works on the project's; it has no checkpoints to list.
+      const checkpoint = { label: labels.beforeEdit(path), parents: [], time: clock.now() }
+      const outcome = await thread.edit({ path, bytes, expected, checkpoint }, () => confirm([]))
+      if (!outcome.isDone) return outcome
+      const { before, wasThere, rescued } = outcome
+      return { isDone: true, before, wasThere, previousCheckpoint: null, rescued }
+    },
     follow: async (tenant, id) => (await of(tenant, id)).follow(tenant, id),
     afterRun: (workspaceId) => {
       if (workspaceId !== null) sessions.get(workspaceId)?.afterRun(workspaceId)

@@ -1,154 +1,318 @@
 import { hash, randomBytes } from 'node:crypto'
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
+  existsSync,
+  fsyncSync,
   linkSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
+  rmSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { BytePath } from './byte-path.ts'
-import { gitMode, permissions } from './folder-tree.ts'
-import type { OpenFolder } from './open-folder.ts'
-import { objectId } from './pack.ts'
+import { nameOf, parentOf } from './entry-path.ts'
+import { isEqual, isThere, lookAt } from './look.ts'
+import type { OpenFolder, OpenFolders } from './open-folder.ts'
+import { type Rescued, rescue } from './rescued.ts'
 import type { TreeEntry } from './trees.ts'
 
 /**
- * Where files are taken while they are compared, and from where new ones are put in place, each in one step. Usually in our
- * own folder; where that is on another file system, beside the file under a hidden name. The names follow from the path,
- * so that after a crash it is known what was taken from where.
+ * Holds files while they are compared and replaced, and the new ones until they are put in place, each in one step. Usually
+ * in our own folder; where that is on another file system, beside the file under a hidden name. The names are derived from
+ * the path, so after a crash it is known what was taken from where.
+ *
+ *   taken ──► compared ──► held ──► looked at again, twice ──► dropped
+ *                │                        │
+ *                └─ changed: put back     └─ changed: rescued under its own path
  */
 export interface Aside {
   /** Takes whatever is there now, and answers where it is. */
-  take(folder: OpenFolder, name: BytePath, path: BytePath): Place
+  take(folder: OpenFolder, path: BytePath): Place
   /** Where something is that was taken from there before a crash, or null. */
   leftOver(folder: OpenFolder, path: BytePath): Place | null
-  /** Back to where it was, unless something else is there by now: then it is kept among the rescued ones. */
-  putBack(folder: OpenFolder, name: BytePath, place: Place): void
+  /** Back to where it was; if something else is there by now, it is rescued. */
+  putBack(folder: OpenFolder, path: BytePath, place: Place): void
+  /** Keeps a taken file that a checkpoint has: a program that holds it open may still write to it. */
+  hold(path: BytePath, place: Place, saved: TreeEntry): void
+  /** Puts a held file back; false when none is held for this path. */
+  release(folder: OpenFolder, path: BytePath): boolean
   /** The file that will be put in place; written by the caller. */
   fresh(path: BytePath): string
   /** Puts it in place, never over something that is there. */
-  put(folder: OpenFolder, name: BytePath, path: BytePath): void
-  putLink(folder: OpenFolder, name: BytePath, target: Buffer): void
+  put(folder: OpenFolder, path: BytePath): void
+  putLink(folder: OpenFolder, path: BytePath, target: Buffer): void
+  /** Space for what must be written after the files: removed by `useReserve`. Throws when the disk is full. */
+  reserve(): void
+  useReserve(): void
+  /** Looks at the held files again and rescues those that have changed; the answer includes every file rescued so far. */
+  lookAgain(folders: OpenFolders): Rescued[]
+  /** Moves what is held out of the way of the next operation. `settle` looks once more and drops it. */
+  retire(): { settle(folders: OpenFolders): Rescued[] }
+  /** Removes what is left; taken files that were neither put back nor held are rescued. */
   clear(): void
 }
 
 type Place = string | Buffer
 
-/** A file or link as it is found, `other` for anything else, null for nothing. */
-export type Look = (TreeEntry & { permissions: number }) | 'other' | null
+interface Held {
+  /** In our own folder; otherwise beside where it was. */
+  isOwn: boolean
+  saved: TreeEntry
+  /** Times and size when it was found to be saved; null when they are too young to show another change. */
+  stamp: string | null
+}
 
-export function createAside(options: { folder: string; rescued: string }): Aside {
-  mkdirSync(options.folder, { recursive: true })
-  const id = (path: BytePath) => hash('sha1', Buffer.from(path, 'latin1'), 'hex')
-  const own = (path: BytePath) => join(options.folder, `taken-${id(path)}`)
-  const fresh = (path: BytePath) => join(options.folder, `fresh-${id(path)}`)
-  const beside = (folder: OpenFolder, path: BytePath) => folder.at(`.waymark-taken-${id(path)}`)
+/** File systems keep times in steps: a file that changed this shortly before may change again unseen. */
+const RACY_MS = 2000
+const RESERVED_BYTES = 4 * 1024 * 1024
+const RETIRED = 'retired-'
 
-  const hasLeftOvers = readdirSync(options.folder).length > 0
+export function createAside(options: {
+  folder: string
+  rescued: string
+  /** Every path of the operation, so that what a crash leaves can be rescued under its path. */
+  paths: readonly BytePath[]
+}): Aside {
+  const { folder: base } = options
+  const ids = new Map(options.paths.map((path) => [idOf(path), path]))
+  for (const [id, path] of readPaths(base)) if (!ids.has(id)) ids.set(id, path)
+  mkdirSync(base, { recursive: true })
+  const hasLeftOvers = readdirSync(base).some((name) => name.startsWith('taken-') || name === 'beside')
+  writePaths(base, [...ids.values()])
+  const own = (path: BytePath) => join(base, `taken-${idOf(path)}`)
+  const fresh = (path: BytePath) => join(base, `fresh-${idOf(path)}`)
+  const ballast = join(base, 'reserve')
+  const held = new Map<BytePath, Held>()
+  const rescued: Rescued[] = []
 
-  function rescue(place: Place, name: string): void {
-    mkdirSync(options.rescued, { recursive: true })
-    const kept = join(options.rescued, `${Date.now()}-${randomBytes(3).toString('hex')}-${name}`)
-    try {
-      renameSync(place, kept)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
-      copyFileSync(place, kept)
-      unlinkSync(place)
+  function keep(place: Place, path: BytePath): void {
+    rescued.push(rescue(options.rescued, place, path))
+  }
+
+  function lookAgain(folders: OpenFolders): Rescued[] {
+    for (const [path, one] of held) {
+      const place = placeOf(base, path, one, folders)
+      if (place !== null && isStill(place, one)) continue
+      held.delete(path)
+      if (place !== null) keep(place, path)
     }
+    rescueStrays()
+    return [...rescued]
+  }
+
+  /** Taken, and neither put back nor found to be saved: a person may want it. */
+  function rescueStrays(): void {
+    for (const name of readdirSync(base).filter((one) => one.startsWith('taken-'))) {
+      const path = ids.get(name.slice('taken-'.length))
+      if (path === undefined || !held.has(path)) keep(join(base, name), path ?? name)
+    }
+  }
+
+  function putBack(folder: OpenFolder, path: BytePath, place: Place): void {
+    const target = folder.at(nameOf(path))
+    try {
+      linkSync(place, target)
+    } catch {
+      // Something else is there, or there are no hard links here.
+      if (!isThere(target)) return renameSync(place, target)
+      return keep(place, path)
+    }
+    unlinkSync(place)
   }
 
   return {
     fresh,
-    take(folder, name, path) {
+    putBack,
+    lookAgain,
+    take(folder, path) {
+      const from = folder.at(nameOf(path))
       try {
-        renameSync(folder.at(name), own(path))
+        renameSync(from, own(path))
         return own(path)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
         // So that after a crash it is looked for there.
-        writeFileSync(join(options.folder, 'beside'), '')
-        renameSync(folder.at(name), beside(folder, path))
-        return beside(folder, path)
+        writeFileSync(join(base, 'beside'), '')
+        const beside = folder.at(besideName(path))
+        renameSync(from, beside)
+        return beside
       }
     },
     leftOver(folder, path) {
       if (!hasLeftOvers) return null
-      return [own(path), beside(folder, path)].find((place) => isThere(place)) ?? null
+      return [own(path), folder.at(besideName(path))].find((place) => isThere(place)) ?? null
     },
-    putBack(folder, name, place) {
-      try {
-        linkSync(place, folder.at(name))
-      } catch {
-        // Something else is there, or there are no hard links here.
-        if (!isThere(folder.at(name))) return renameSync(place, folder.at(name))
-        return rescue(place, 'taken')
-      }
-      unlinkSync(place)
+    hold(path, place, saved) {
+      held.set(path, { isOwn: place === own(path), saved, stamp: isYoung(place) ? null : stampOf(place) })
     },
-    put(folder, name, path) {
+    release(folder, path) {
+      const found = held.get(path)
+      if (!found) return false
+      held.delete(path)
+      putBack(folder, path, found.isOwn ? own(path) : folder.at(besideName(path)))
+      return true
+    },
+    put(folder, path) {
+      const target = folder.at(nameOf(path))
       try {
-        linkSync(fresh(path), folder.at(name))
+        linkSync(fresh(path), target)
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException
         if (code !== 'EXDEV' && code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EMLINK') throw error
-        const copy = folder.at(`.waymark-fresh-${id(path)}`)
-        copyFileSync(fresh(path), copy)
-        chmodSync(copy, lstatSync(fresh(path)).mode & 0o777)
-        if (isThere(folder.at(name))) {
-          unlinkSync(copy)
-          throw Object.assign(new Error('it is there'), { code: 'EEXIST' })
+        const copy = folder.at(`.waymark-fresh-${idOf(path)}`)
+        try {
+          copyFileSync(fresh(path), copy)
+          chmodSync(copy, lstatSync(fresh(path)).mode & 0o777)
+          if (isThere(target)) throw Object.assign(new Error('it is there'), { code: 'EEXIST' })
+          renameSync(copy, target)
+        } catch (why) {
+          rmSync(copy, { force: true })
+          throw why
         }
-        renameSync(copy, folder.at(name))
       }
       unlinkSync(fresh(path))
     },
-    putLink: (folder, name, target) => symlinkSync(target, folder.at(name)),
-    clear() {
-      for (const name of readdirSync(options.folder)) {
-        // Taken, and neither put back nor found to be saved: somebody will want it.
-        if (name.startsWith('taken-')) rescue(join(options.folder, name), name)
-        else unlinkSync(join(options.folder, name))
+    putLink: (folder, path, target) => symlinkSync(target, folder.at(nameOf(path))),
+    reserve() {
+      const file = openSync(ballast, 'w')
+      try {
+        const block = Buffer.alloc(1024 * 1024, 1)
+        for (let written = 0; written < RESERVED_BYTES; written += block.length) writeSync(file, block)
+        fsyncSync(file)
+      } finally {
+        closeSync(file)
       }
+    },
+    useReserve: () => rmSync(ballast, { force: true }),
+    retire() {
+      const retired = join(dirname(base), `${RETIRED}${randomBytes(6).toString('hex')}`)
+      renameSync(base, retired)
+      return {
+        settle(folders) {
+          const late: Rescued[] = []
+          for (const [path, one] of held) {
+            const place = placeOf(retired, path, one, folders)
+            if (place === null) continue
+            if (isStill(place, one)) unlinkSync(place)
+            else late.push(rescue(options.rescued, place, path))
+          }
+          rmSync(retired, { recursive: true, force: true })
+          return late
+        },
+      }
+    },
+    clear() {
+      held.clear()
+      rescueStrays()
+      rmSync(base, { recursive: true, force: true })
     },
   }
 }
 
-function isThere(place: string | Buffer): boolean {
-  return lstatSync(place, { throwIfNoEntry: false }) !== undefined
+/**
+ * Clears what killed processes left: files that were waiting for their last look. Those that the object store has go; the
+ * others are rescued.
+ */
+export function settleRetired(options: {
+  tmp: string
+  rescued: string
+  folders: OpenFolders
+  isStored: (oid: string) => boolean
+}): Rescued[] {
+  const { tmp, rescued, folders, isStored } = options
+  if (!existsSync(tmp)) return []
+  const late: Rescued[] = []
+  const settle = (place: Place, path: BytePath) => {
+    const found = lookAt(place)
+    if (found && found !== 'other' && isStored(found.oid)) unlinkSync(place)
+    else if (found) late.push(rescue(rescued, place, path))
+  }
+  for (const name of readdirSync(tmp).filter((one) => one.startsWith(RETIRED))) {
+    const folder = join(tmp, name)
+    const paths = readPaths(folder)
+    for (const file of readdirSync(folder).filter((one) => one.startsWith('taken-'))) {
+      settle(join(folder, file), paths.get(file.slice('taken-'.length)) ?? file)
+    }
+    for (const path of existsSync(join(folder, 'beside')) ? paths.values() : []) {
+      const place = folders.get(parentOf(path), false)?.at(besideName(path))
+      if (place !== undefined && isThere(place)) settle(place, path)
+    }
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return late
 }
 
-export function lookAt(place: string | Buffer): Look {
-  const found = lstatSync(place, { throwIfNoEntry: false })
-  if (!found) return null
-  if (!found.isFile() && !found.isSymbolicLink()) return 'other'
-  const bytes = found.isSymbolicLink()
-    ? Buffer.from(readlinkSync(place, 'latin1'), 'latin1')
-    : readFileSync(place)
-  return {
-    mode: gitMode(found.mode),
-    oid: objectId('blob', bytes).toString('hex'),
-    permissions: permissions(found.mode),
+/**
+ * Puts files back that a killed edit had taken and not replaced. Only while the workspace is locked: then no edit is under
+ * way in any process.
+ */
+export function undoKilledEdit(options: { folder: string; rescued: string; folders: OpenFolders }): void {
+  if (!existsSync(options.folder)) return
+  const aside = createAside({ ...options, paths: [] })
+  for (const path of readPaths(options.folder).values()) {
+    const folder = options.folders.get(parentOf(path), true)
+    const taken = folder && aside.leftOver(folder, path)
+    if (taken && !isThere(folder.at(nameOf(path)))) aside.putBack(folder, path, taken)
+  }
+  aside.clear()
+}
+
+function idOf(path: BytePath): string {
+  return hash('sha1', Buffer.from(path, 'latin1'), 'hex')
+}
+
+function besideName(path: BytePath): BytePath {
+  return `.waymark-taken-${idOf(path)}`
+}
+
+function writePaths(folder: string, paths: readonly BytePath[]): void {
+  const file = openSync(join(folder, 'paths'), 'w')
+  try {
+    writeSync(file, JSON.stringify(paths))
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
   }
 }
 
-export function isEqual(found: Look, entry: TreeEntry | null): boolean {
-  if (found === 'other') return false
-  return found?.oid === entry?.oid && found?.mode === entry?.mode
+function readPaths(folder: string): Map<string, BytePath> {
+  try {
+    const paths = JSON.parse(readFileSync(join(folder, 'paths'), 'utf8')) as BytePath[]
+    return new Map(paths.map((path) => [idOf(path), path]))
+  } catch {
+    // None, or cut off by a crash: then nothing was taken yet.
+    return new Map()
+  }
 }
 
-export function nameOf(path: BytePath): BytePath {
-  return path.slice(path.lastIndexOf('/') + 1)
+/** Found by path each time: the descriptor of a folder may be closed, and its number in use for another one. */
+function placeOf(base: string, path: BytePath, { isOwn }: Held, folders: OpenFolders): Place | null {
+  const place = isOwn
+    ? join(base, `taken-${idOf(path)}`)
+    : folders.get(parentOf(path), false)?.at(besideName(path))
+  return place !== undefined && isThere(place) ? place : null
 }
 
-export function parentOf(path: BytePath): BytePath {
-  return path.slice(0, Math.max(0, path.lastIndexOf('/')))
+function isStill(place: Place, { saved, stamp }: Held): boolean {
+  return (stamp !== null && stampOf(place) === stamp) || isEqual(lookAt(place), saved)
+}
+
+function stampOf(place: Place): string | null {
+  const found = lstatSync(place, { bigint: true, throwIfNoEntry: false })
+  return found ? `${found.ino} ${found.size} ${found.mtimeNs}` : null
+}
+
+function isYoung(place: Place): boolean {
+  const found = lstatSync(place, { throwIfNoEntry: false })
+  return found === undefined || found.mtimeMs > Date.now() - RACY_MS
 }

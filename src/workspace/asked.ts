@@ -1,4 +1,5 @@
 import { WaymarkError } from '../protocol/errors.ts'
+import { DiskFull } from './restore.ts'
 
 /** What went wrong with files is told to whoever asked (W7). */
 export async function asked<T>(work: Promise<T>): Promise<T> {
@@ -6,6 +7,7 @@ export async function asked<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (cause) {
     if (cause instanceof WaymarkError) throw cause
+    if (cause instanceof DiskFull) throw new WaymarkError('disk_full', cause.message, { cause })
     const why = (cause as Error).message
     throw new WaymarkError('snapshot_failed', `The files could not be saved or read: ${why}`, { cause })
   }

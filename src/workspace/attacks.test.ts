@@ -21,10 +21,7 @@ afterEach(() => one.close())
 const { at, write, read, listed } = filesOf(() => one)
 
 describe('what attacks have shown', () => {
-  const tool = async (path: string, text: string) => {
-    await one.workspace.beforeWrite(path)
-    write(path, text)
-  }
+  const tool = (path: string, text: string) => one.tool(path, text)
 
   it('[W4] what is taken back is what the restore did, and nothing that others did since', async () => {
     one = openTestWorkspace()
@@ -77,8 +74,9 @@ describe('what attacks have shown', () => {
     write('f', 'something else again')
     const report = await one.workspace.restore({ target, safety, paths: null })
     expect(report.skipped).toHaveLength(1)
-    const [rescued = ''] = (await one.workspace.condition()).rescued
-    expect(readFileSync(join(one.dataDir, 'rescued', rescued), 'utf8')).toBe(
+    const [rescued] = (await one.workspace.condition()).rescued
+    expect(rescued?.path).toBe('f')
+    expect(readFileSync(join(one.dataDir, rescued?.file ?? ''), 'utf8')).toBe(
       'saved by an editor in that moment',
     )
   })
@@ -179,8 +177,7 @@ describe('what attacks have shown', () => {
     write('.gone', 'gone\n')
     const target = await one.checkpoint()
     await tool('.env', 'by the agent\n')
-    await one.workspace.beforeWrite('.gone')
-    rmSync(at('.gone'))
+    await one.tool('.gone', null)
     await tool('.made', 'made\n')
     const changed = await one.workspace.differences(target, null)
     expect(changed.map(({ path, status }) => [path, status])).toEqual([
@@ -189,7 +186,7 @@ describe('what attacks have shown', () => {
       ['.made', 'added'],
     ])
     expect((await one.restore(target)).restored).toEqual(['.env', '.gone'])
-    expect(await one.restore(target)).toEqual({ restored: [], deleted: [], skipped: [] })
+    expect(await one.restore(target)).toEqual({ restored: [], deleted: [], skipped: [], rescued: [] })
     expect(await one.workspace.differences(target, null)).toEqual([])
   })
 })

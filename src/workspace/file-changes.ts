@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import {
   labels,
   nextSession,
@@ -15,12 +17,16 @@ import { type CheckpointFrame, frameOf, type WorkSessionsDependencies } from './
 import type { MadeCheckpoint, RestoreReport } from './workspace.ts'
 
 /**
- * Restore, reset and approve: each holds its workspace in the database from its beginning to the frame that tells of it, so
- * that no run begins meanwhile (W8), and that whoever comes after a crash knows what to finish (W5).
+ * Restore, reset and approve: each holds its workspace in the database from its beginning to its last frame, so that no run
+ * begins meanwhile (W8), and that the next process knows after a crash what to finish (W5).
  *
- *   begun ──► safety noted ──► files put back ──► frames stored, let go of
- *     │            │                  │
- *     └─ killed: let go of            └─ killed: put back again, the same way
+ *   begun ──► safety checkpoint stored ──► files restored ──► frames stored, workspace released
+ *     │                 │                        │
+ *     │                 │                        ├─ refused: taken back, or failed when that is not possible
+ *     └─ killed: released                        └─ killed: restored again, the same way
+ *
+ * A file in the data folder marks a change that may be finished later. It is removed before anything else when a change is
+ * refused: removing works on a full disk, where the database may not be able to take a write.
  */
 export interface FileChanges {
   /** A change that touches no files. */
@@ -67,7 +73,7 @@ export interface FileChangesDependencies extends WorkSessionsDependencies {
 type Safe = WorkChange & { target: string; safety: CheckpointFrame }
 
 export function createFileChanges(deps: FileChangesDependencies): FileChanges {
-  const { store, workspace, workspaceId, take, log } = deps
+  const { store, workspace, workspaceId, dataDir, take, log } = deps
 
   async function carryOut<T>(
     kind: WorkChange['kind'],
@@ -83,6 +89,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       const change: WorkChange = { id, kind, ...who, target: null, paths: null, safety: null }
       const earlier = await store.begin(workspaceId, change)
       if (earlier) return earlier.repeated as T
+      mark(change)
       const { answer } = await doAndStore(change, work)
       await followOrSay(change)
       await filesChanged()
@@ -99,18 +106,45 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     try {
       const done = await work(change)
       await store.finish(workspaceId, change, done)
+      rmSync(markOf(change), { force: true })
       return done
     } catch (error) {
-      await takeBack(change)
+      rmSync(markOf(change), { force: true })
+      await takeBack(change, error as Error)
       throw error
     }
   }
 
-  /** Takes back what was done to files, and nothing that others have done since; then lets go of the workspace. */
-  async function takeBack(change: WorkChange): Promise<void> {
-    if (isSafe(change)) {
-      const { target, safety, paths } = change
+  const markOf = ({ id }: WorkChange) => join(dataDir, 'tmp', `change-${id}`)
+
+  function mark(change: WorkChange): void {
+    mkdirSync(join(dataDir, 'tmp'), { recursive: true })
+    writeFileSync(markOf(change), '')
+  }
+
+  /** Takes back what was done to files, and nothing that others have done since; then releases the workspace. */
+  async function takeBack(change: WorkChange, why: Error): Promise<void> {
+    const isUntouched = !isSafe(change) || (why instanceof WaymarkError && why.code === 'disk_full')
+    if (isUntouched) return await store.abandon(workspaceId, change)
+    const { target, safety, paths } = change as Safe
+    try {
       await workspace.undo({ target, safety: safety.checkpoint_id, paths })
+    } catch (error) {
+      const details = {
+        err: error,
+        cause: why,
+        safety: safety.checkpoint_id,
+        conversation: change.conversationId,
+      }
+      log.error(
+        details,
+        'a change of files could be neither finished nor taken back; restore its safety checkpoint',
+      )
+      return await store.fail(
+        workspaceId,
+        change,
+        `${why.message} It could not be taken back: ${(error as Error).message}`,
+      )
     }
     await store.abandon(workspaceId, change)
   }
@@ -142,9 +176,14 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       )
       return await store.abandon(workspaceId, pending)
     }
+    // It was refused, and only the database could not be told.
+    if (pending.isSafetyListed && !existsSync(markOf(pending))) {
+      return await takeBack(pending, new Error('It was refused.'))
+    }
     const done = await putFilesBack(pending)
     try {
       await store.finish(workspaceId, pending, done)
+      rmSync(markOf(pending), { force: true })
       await followOrSay(pending)
     } catch (error) {
       if (!(error instanceof WaymarkError) || error.code !== 'conversation_not_found') throw error
@@ -167,21 +206,22 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       : resetDone(change, report)
   }
 
-  function resetDone({ target, safety }: Safe, report: RestoreReport): Done<ResetDone> {
+  /** The frame of the safety checkpoint, unless the ledger has it: changes of an earlier version stored it at the end. */
+  const unlisted = ({ safety, isSafetyListed }: Safe) => (isSafetyListed ? [] : [safety])
+
+  function resetDone(change: Safe, report: RestoreReport): Done<ResetDone> {
+    const { target, safety } = change
     const { work_session: closed_session, checkpoint_id: pre_reset_checkpoint } = safety
     const done = { reset_to: target, new_session: nextSession(closed_session), pre_reset_checkpoint }
-    const { skipped } = report
+    const listed = { skipped: report.skipped, ...rescuedFields(report) }
     return {
-      frames: [safety, { kind: 'session.reset', ...done, closed_session, skipped }],
+      frames: [...unlisted(change), { kind: 'session.reset', ...done, closed_session, ...listed }],
       answer: { ...done, ...report },
     }
   }
 
-  function restoreDone(
-    { target, safety }: Safe,
-    report: RestoreReport,
-    frame: CheckpointFrame,
-  ): Done<Restored> {
+  function restoreDone(change: Safe, report: RestoreReport, frame: CheckpointFrame): Done<Restored> {
+    const { target, safety } = change
     const ids = {
       restored_to: target,
       new_checkpoint: frame.checkpoint_id,
@@ -190,7 +230,11 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     const { restored, deleted, skipped } = report
     const counts = { restored: restored.length, deleted: deleted.length }
     return {
-      frames: [safety, frame, { kind: 'workspace.restored', ...ids, ...counts, skipped }],
+      frames: [
+        ...unlisted(change),
+        frame,
+        { kind: 'workspace.restored', ...ids, ...counts, skipped, ...rescuedFields(report) },
+      ],
       answer: { ...ids, ...report },
     }
   }
@@ -201,7 +245,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       carryOut(kind, command, async (change) => {
         const { target, paths, safety } = await wanted()
         const { frame } = await take(safety.state, safety)
-        const safe: Safe = Object.assign(change, { target, paths, safety: frame })
+        const safe: Safe = Object.assign(change, { target, paths, safety: frame, isSafetyListed: true })
         await store.note(workspaceId, safe)
         return (await putFilesBack(safe)) as Done<never>
       }),
@@ -218,6 +262,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       }
     },
   }
+}
+
+function rescuedFields({ rescued }: RestoreReport): Pick<RestoreReport, 'rescued'> | object {
+  return rescued.length > 0 ? { rescued } : {}
 }
 
 function isSafe(change: WorkChange): change is Safe {

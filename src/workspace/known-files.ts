@@ -1,6 +1,6 @@
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
-import { nameOf, parentOf } from './aside.ts'
 import { type BytePath, onDisk, shownPath } from './byte-path.ts'
+import { nameOf, parentOf } from './entry-path.ts'
 import { createFolderTree, type Folder, type FolderTree } from './folder-tree.ts'
 import { createIgnoreRules } from './ignore-rules.ts'
 import type { Manifest, ToolWritten } from './manifest.ts'
@@ -18,6 +18,7 @@ export interface KnownFiles {
   lastTree(): string | null
   /** A time in milliseconds, later than any before it: what came first must be known for sure. */
   stamp(time: number): number
+  /** A tool is about to write this file: one that the rules leave out is kept first (W3). */
   beforeWrite(path: BytePath): Promise<void>
   /** Looks at everything; answers what the watches should have told and did not. */
   verifyWatching(): Promise<BytePath[]>

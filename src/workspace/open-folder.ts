@@ -1,9 +1,12 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync } from 'node:fs'
-import { parentOf } from './aside.ts'
+import { open } from 'node:fs/promises'
 import { type BytePath, onDisk } from './byte-path.ts'
+import { parentOf } from './entry-path.ts'
 
 /** A symbolic link, or something that is no folder, stands where a folder should be. */
-export class InTheWay extends Error {}
+export class InTheWay extends Error {
+  readonly code = 'ELOOP'
+}
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
 /** Where the system lets one open relative to a handle; elsewhere the path must do. */
@@ -22,15 +25,17 @@ export interface OpenFolder {
 export interface OpenFolders {
   /** Null when it is not there and not to be made. */
   get(path: BytePath, create: boolean): OpenFolder | null
-  /** Lets go of all of them; they are opened anew when they are needed again. */
+  /** Makes the entries of this folder durable. */
+  sync(path: BytePath): Promise<void>
+  /** Closes all of them; they are opened again when they are needed. */
   close(): void
 }
 
 export function createOpenFolders(root: BytePath): OpenFolders {
-  const open = new Map<BytePath, OpenFolder & { descriptor: number }>()
+  const opened = new Map<BytePath, OpenFolder & { descriptor: number }>()
 
   function get(path: BytePath, create: boolean): OpenFolder | null {
-    const known = open.get(path)
+    const known = opened.get(path)
     if (known) return known
     const outer = path === '' ? null : get(parentOf(path), create)
     if (path !== '' && !outer) return null
@@ -41,17 +46,31 @@ export function createOpenFolders(root: BytePath): OpenFolders {
     if (descriptor === null) return null
     const base = HAS_HANDLES ? `/proc/self/fd/${descriptor}` : `${root}/${path}`
     const folder = { descriptor, at: (entry: BytePath) => onDisk(`${base}/${entry}`) }
-    if (open.size >= MAX_OPEN) close()
-    open.set(path, folder)
+    if (opened.size >= MAX_OPEN) close()
+    opened.set(path, folder)
     return folder
   }
 
   function close(): void {
-    for (const { descriptor } of open.values()) closeSync(descriptor)
-    open.clear()
+    for (const { descriptor } of opened.values()) closeSync(descriptor)
+    opened.clear()
   }
 
-  return { get, close }
+  return {
+    get,
+    close,
+    async sync(path) {
+      const folder = get(path, false)
+      if (!folder) return
+      // A handle of its own: the shared one may be closed while the system is at work.
+      const handle = await open(folder.at('.'), O_RDONLY | O_DIRECTORY)
+      try {
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+    },
+  }
 }
 
 function openBelow(place: string | Buffer, create: boolean): number | null {

@@ -22,6 +22,8 @@ export interface Action {
   from: TreeEntry | null
   to: TreeEntry | null
   permissions: number
+  /** The wanted bytes, where the store does not have them. */
+  body?: Buffer
 }
 
 export interface Skipped {

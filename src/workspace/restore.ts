@@ -1,5 +1,4 @@
 import {
-  chmodSync,
   closeSync,
   fchmodSync,
   fdatasync,
@@ -8,21 +7,24 @@ import {
   openSync,
   readdirSync,
   rmdirSync,
-  unlink,
+  statfsSync,
+  statSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { promisify } from 'node:util'
 import type { Git } from '../git/git.ts'
-import { type Aside, isEqual, type Look, lookAt, nameOf, parentOf } from './aside.ts'
+import type { Aside } from './aside.ts'
 import { type BytePath, onDisk } from './byte-path.ts'
-import { createOpenFolders, InTheWay, type OpenFolder, type OpenFolders } from './open-folder.ts'
+import { nameOf, parentOf } from './entry-path.ts'
+import { createFileSwap, Skip, skipReasons } from './file-swap.ts'
+import { isEqual, type Look, lookAt } from './look.ts'
+import { InTheWay, type OpenFolders } from './open-folder.ts'
 import type { Action, RestorePlan, Skipped } from './restore-plan.ts'
 
 /**
- * Carries a plan out. Whatever stands in a file's place is first taken aside in one step and compared with the safety
- * checkpoint: only what that has is ever replaced or removed, and what was written in that very moment goes back (W4).
- * Carrying the same plan out again, after a crash, ends where the first time would have (W5).
+ * Carries a plan out. Every new file is written beside the workspace before the first one is touched, so a full disk is
+ * found in time. Carrying the same plan out again, after a crash, ends where the first time would have (W5).
  */
 export interface RestoreOutcome {
   restored: BytePath[]
@@ -30,87 +32,163 @@ export interface RestoreOutcome {
   skipped: Skipped[]
 }
 
+export interface CarriedOut extends RestoreOutcome {
+  durable: Promise<unknown>
+  /** Takes everything back. Needs no space: what was replaced is still there. */
+  rollBack(): void
+}
+
 export interface RestoreOptions {
   git: Git
   root: BytePath
+  folders: OpenFolders
   aside: Aside
   plan: RestorePlan
+  /** The file system where `aside` prepares files. */
+  preparedIn: string
 }
 
-/** How many files are made ready before they are put in place. */
-const AT_ONCE = 64
+/** The disk has no room for the restored files; nothing was touched. */
+export class DiskFull extends Error {
+  constructor(cause?: unknown) {
+    super('The disk is full: there is no room for the restored files. Nothing was changed.', { cause })
+    this.name = 'DiskFull'
+  }
+}
 
-export const skipReasons = {
-  changed: 'it has changed meanwhile',
-  gone: 'it was deleted meanwhile',
-  missing: 'its bytes are missing from the store',
-  unsaved: 'something that was not saved is in its place',
-  inTheWay: 'a symbolic link, or a file that was not saved, is in the way',
-} as const
+/** How many files are written at once, and how many may be open until they are durable. */
+const AT_ONCE = 64
+const MAX_UNSYNCED = 128
+const MIN_FREE_BYTES = 4 * 1024 * 1024
 
 const dataSync = promisify(fdatasync)
-const unlinkLater = promisify(unlink)
 
-class Skip extends Error {}
-
-export async function restore(
-  options: RestoreOptions,
-): Promise<RestoreOutcome & { durable: Promise<unknown> }> {
-  const folders = createOpenFolders(options.root)
-  const syncing: Promise<void>[] = []
-  try {
-    return { ...(await carryOut(options, folders, syncing)), durable: Promise.all(syncing) }
-  } catch (error) {
-    await Promise.allSettled(syncing)
-    throw error
-  } finally {
-    folders.close()
-  }
-}
-
-async function carryOut(
-  { git, aside, plan }: RestoreOptions,
-  folders: OpenFolders,
-  syncing: Promise<void>[],
-): Promise<RestoreOutcome> {
+export async function restore(options: RestoreOptions): Promise<CarriedOut> {
+  const { git, root, folders, aside, plan } = options
   /** New files, open until they are durable. */
-  const written: number[] = []
+  let unsynced: number[] = []
+  const done: Action[] = []
+  const swap = createFileSwap({ folders, aside })
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
-  // First what goes, the innermost first: a folder may have to make room for a file.
+  // Removals come first, the innermost first: a folder may have to make room for a file.
   const removals = plan.actions.filter((action) => !action.to).toReversed()
   const writes = plan.actions.filter((action) => action.to)
-  for (const action of removals) {
-    if (attempt(action.path, () => remove(action))) outcome.deleted.push(action.path)
-  }
-  await removeEmptyFolders()
-  for (let at = 0; at < writes.length; at += AT_ONCE) {
-    const some = writes.slice(at, at + AT_ONCE)
-    const ready = await Promise.allSettled(some.map(prepare))
-    for (const [i, action] of some.entries()) {
-      const prepared = ready[i]
-      const isDone = attempt(action.path, () => {
-        if (prepared?.status === 'rejected') throw prepared.reason
-        write(action, prepared?.value ?? null)
+  const prepared = await prepareAll()
+  try {
+    for (const action of removals) {
+      if (attempt(action, () => swap.remove(action))) outcome.deleted.push(action.path)
+    }
+    await removeEmptyFolders()
+    for (const action of writes) {
+      const ready = prepared.get(action.path)
+      const isDone = attempt(action, () => {
+        if (ready instanceof Error) throw ready
+        swap.write(action, ready ?? null)
       })
       if (isDone) outcome.restored.push(action.path)
     }
-    // All at once, when they are in place: the file system makes them durable together.
-    for (const file of written.splice(0)) later(dataSync(file).finally(() => closeSync(file)))
+    for (const path of plan.makeFolders) {
+      attempt({ path, from: null, to: null, permissions: 0 }, () => void folders.get(path, true))
+    }
+    verify()
+  } catch (error) {
+    closeAll()
+    rollBack()
+    throw isDiskFull(error) ? new DiskFull(error) : error
   }
-  for (const path of plan.makeFolders) attempt(path, () => void folders.get(path, true))
-  verify()
   outcome.deleted.reverse()
   outcome.skipped.sort((a, b) => (a.path < b.path ? -1 : 1))
-  return outcome
+  const parents = new Set(done.map((action) => parentOf(action.path)))
+  const durable = Promise.all([syncAll(), ...[...parents].map((path) => syncFolder(path))])
+  durable.catch(() => {})
+  return { ...outcome, durable, rollBack }
 
-  /** What is not as it should be after all was changed behind our back. */
+  /** Writes every new file beside the workspace; of a link, reads where it leads. */
+  async function prepareAll(): Promise<Map<BytePath, Buffer | Error | null>> {
+    const ready = new Map<BytePath, Buffer | Error | null>()
+    let bytes = 0
+    try {
+      for (let at = 0; at < writes.length; at += AT_ONCE) {
+        const some = writes.slice(at, at + AT_ONCE)
+        const results = await Promise.allSettled(some.map(prepare))
+        for (const [i, result] of results.entries()) {
+          const path = some[i]?.path ?? ''
+          if (result.status === 'rejected') {
+            if (isFatal(result.reason)) throw result.reason
+            ready.set(path, result.reason as Error)
+          } else {
+            ready.set(path, result.value.linkTarget)
+            bytes += result.value.bytes
+          }
+        }
+        if (unsynced.length > MAX_UNSYNCED) await syncAll()
+      }
+      aside.reserve()
+      assertRoomFor(bytes)
+      return ready
+    } catch (error) {
+      closeAll()
+      aside.useReserve()
+      throw isDiskFull(error) ? new DiskFull(error) : error
+    }
+  }
+
+  async function prepare({ path, to, permissions, body }: Action) {
+    const found = body ? { type: 'blob', body } : to && (await git.read(to.oid))
+    if (found?.type !== 'blob') throw new Skip(skipReasons.missing)
+    if (to?.mode === '120000') return { linkTarget: found.body, bytes: 0 }
+    const file = openNew(aside.fresh(path), permissions)
+    try {
+      writeFileSync(file, found.body)
+      // The system may have taken bits away.
+      if ((fstatSync(file).mode & 0o777) !== permissions) fchmodSync(file, permissions)
+    } catch (error) {
+      closeSync(file)
+      throw error
+    }
+    unsynced.push(file)
+    return { linkTarget: null, bytes: found.body.length }
+  }
+
+  /** Files that were prepared on another file system are copied when they are put in place. */
+  function assertRoomFor(bytes: number): void {
+    if (statSync(onDisk(root)).dev === statSync(options.preparedIn).dev) return
+    const { bavail, bsize } = statfsSync(onDisk(root))
+    if (bavail * bsize < bytes + MIN_FREE_BYTES) throw new DiskFull()
+  }
+
+  async function syncAll(): Promise<void> {
+    const files = unsynced
+    unsynced = []
+    await Promise.all(files.map((file) => dataSync(file).finally(() => closeSync(file))))
+  }
+
+  function closeAll(): void {
+    for (const file of unsynced) closeSync(file)
+    unsynced = []
+  }
+
+  async function syncFolder(path: BytePath): Promise<void> {
+    await folders.sync(path).catch((error: unknown) => {
+      // It has made room for a file, or others have removed it since.
+      const { code } = error as NodeJS.ErrnoException
+      if (!(error instanceof InTheWay) && code !== 'ENOENT') throw error
+    })
+  }
+
+  function rollBack(): void {
+    aside.useReserve()
+    for (const action of done.toReversed()) swap.takeBack(action)
+  }
+
+  /** A file that is not as it should be after all was changed by someone else. */
   function verify(): void {
-    const done = new Set([...outcome.restored, ...outcome.deleted])
+    const isDone = new Set([...outcome.restored, ...outcome.deleted])
     const isRight = (found: Look, { to }: Action) =>
       // A folder may have come in the place of a file that had to go.
       isEqual(found, to) || (found === 'other' && to === null)
     const wrong = plan.actions.filter(
-      (action) => done.has(action.path) && !isRight(lookBelow(action.path), action),
+      (action) => isDone.has(action.path) && !isRight(lookBelow(action.path), action),
     )
     for (const { path } of wrong) outcome.skipped.push({ path, reason: skipReasons.changed })
     const isWrong = new Set(wrong.map((action) => action.path))
@@ -129,89 +207,16 @@ async function carryOut(
     }
   }
 
-  /** Awaited at the end, with its error; until then nobody listens. */
-  function later(work: Promise<void>): void {
-    work.catch(() => {})
-    syncing.push(work)
-  }
-
-  function attempt(path: BytePath, act: () => void): boolean {
+  function attempt(action: Action, act: () => void): boolean {
     try {
       act()
+      done.push(action)
       return true
     } catch (error) {
-      outcome.skipped.push({ path, reason: reasonOf(error) })
+      if (isFatal(error)) throw error
+      outcome.skipped.push({ path: action.path, reason: reasonOf(error) })
       return false
     }
-  }
-
-  /** The new file, beside the workspace; of a link, where it leads. */
-  async function prepare({ path, to, permissions }: Action): Promise<Buffer | null> {
-    const found = to && (await git.read(to.oid))
-    if (found?.type !== 'blob') throw new Skip(skipReasons.missing)
-    if (to?.mode === '120000') return found.body
-    const file = openNew(aside.fresh(path), permissions)
-    try {
-      writeFileSync(file, found.body)
-      // The system may have taken bits away.
-      if ((fstatSync(file).mode & 0o777) !== permissions) fchmodSync(file, permissions)
-    } catch (error) {
-      closeSync(file)
-      throw error
-    }
-    written.push(file)
-    return null
-  }
-
-  function write(action: Action, linkTarget: Buffer | null): void {
-    const { path, from, to, permissions } = action
-    const folder = folders.get(parentOf(path), true)
-    if (!folder) throw new Skip(skipReasons.gone)
-    const name = nameOf(path)
-    const found = lookAt(folder.at(name))
-    const before = aside.leftOver(folder, path)
-    if (found && found !== 'other' && isEqual(found, to)) {
-      if (!linkTarget && found.permissions !== permissions) chmodSync(folder.at(name), permissions)
-      if (before && isEqual(lookAt(before), from)) unlinkSync(before)
-      return
-    }
-    const taken = found ? takeIfSaved(folder, action, found) : before
-    if (!taken && from) throw new Skip(skipReasons.gone)
-    if (taken && !isEqual(lookAt(taken), from)) {
-      aside.putBack(folder, name, taken)
-      throw new Skip(skipReasons.changed)
-    }
-    try {
-      if (linkTarget) aside.putLink(folder, name, linkTarget)
-      else aside.put(folder, name, path)
-    } catch (error) {
-      if (taken) aside.putBack(folder, name, taken)
-      throw error
-    }
-    if (taken) drop(taken)
-  }
-
-  /** Found to be saved. To free what it took costs more than all the rest, and nobody has to wait for it. */
-  function drop(place: string | Buffer): void {
-    later(unlinkLater(place))
-  }
-
-  function remove(action: Action): void {
-    const { path, from } = action
-    const folder = folders.get(parentOf(path), false)
-    if (!folder) return
-    const found = lookAt(folder.at(nameOf(path)))
-    const taken = found ? takeIfSaved(folder, action, found) : aside.leftOver(folder, path)
-    if (!taken) return
-    if (isEqual(lookAt(taken), from)) return drop(taken)
-    aside.putBack(folder, nameOf(path), taken)
-    throw new Skip(skipReasons.changed)
-  }
-
-  function takeIfSaved(folder: OpenFolder, { path, from }: Action, found: Look) {
-    if (!from || found === 'other') throw new Skip(skipReasons.unsaved)
-    if (!isEqual(found, from)) throw new Skip(skipReasons.changed)
-    return aside.take(folder, nameOf(path), path)
   }
 
   /** Folders that the removals have left empty, and those that were made empty since. Others' empty folders stay. */
@@ -229,12 +234,23 @@ async function carryOut(
         // Not empty, or not a folder any more: then it stays.
       }
     }
-    // What has gone must not be taken for being there.
+    // A removed folder must not be taken for being there.
     folders.close()
   }
 }
 
-/** One that a killed restore left may be the very file that is in place by now: it is never written to. */
+/** Errors that every other file would meet as well: the whole restore is taken back. */
+const fatal = new Set(['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'ENOMEM'])
+
+export function isFatal(error: unknown): boolean {
+  return fatal.has((error as NodeJS.ErrnoException).code ?? '')
+}
+
+function isDiskFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
+}
+
+/** A file that a killed restore left may be the very one that is in place by now: it is never written to. */
 function openNew(path: string, permissions: number): number {
   const open = () => openSync(path, 'wx', permissions)
   try {
@@ -246,7 +262,7 @@ function openNew(path: string, permissions: number): number {
   }
 }
 
-/** What carrying the plan out would do, as far as can be told without touching anything. */
+/** What carrying the plan out would do, as far as that is known without touching anything. */
 export function foresee(root: BytePath, plan: RestorePlan): RestoreOutcome {
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
   const goes = new Set(plan.actions.filter((action) => !action.to).map((action) => action.path))
@@ -293,9 +309,6 @@ function reasonOf(error: unknown): string {
     case 'EPERM':
     case 'EROFS':
       return 'the file system does not permit it'
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return 'the disk is full'
     case 'ENAMETOOLONG':
       return 'the path is too long'
     case 'ENOENT':

@@ -1,10 +1,10 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { copyFolder } from './repository.ts'
 import { openSharedObjects } from './shared-objects.ts'
-import { openWorkspace, type Workspace, type WorkspaceOptions } from './workspace.ts'
+import { openWorkspace, type RestoreReport, type Workspace, type WorkspaceOptions } from './workspace.ts'
 
 /** A thread of its own for the workspace: reading a hundred thousand files must not stop the event loop. */
-export type ThreadOptions = Omit<WorkspaceOptions, 'onProgress' | 'onPlanned' | 'copy'>
+export type ThreadOptions = Omit<WorkspaceOptions, 'onProgress' | 'onRescued' | 'onPlanned' | 'copy'>
 
 export interface ThreadRequest {
   id: number
@@ -14,13 +14,24 @@ export interface ThreadRequest {
   args: unknown[]
 }
 
+/** The answer to a `confirm`: whether the operation may go on. */
+export interface ThreadConfirmation {
+  confirmed: number
+  error: string | null
+}
+
 export type ThreadReply =
   | { id: number; result: unknown }
-  | { id: number; error: { message: string; name: string } }
+  | { id: number; error: { message: string; name: string; code: string | undefined } }
+  /** The operation waits for the caller's consent, while the workspace is locked. */
+  | { confirm: number; with: unknown }
   | { progress: number }
+  | { rescued: RestoreReport['rescued'] }
 
 /** How many working copies are kept in memory, besides the project: the others are read again when they are needed. */
 const MAX_OPEN = 8
+
+class NotConfirmed extends Error {}
 
 const port = parentPort
 if (!port) throw new Error('this file runs as a thread')
@@ -28,7 +39,9 @@ if (!port) throw new Error('this file runs as a thread')
 const options: WorkspaceOptions = {
   ...(workerData as ThreadOptions),
   onProgress: (progress) => port.postMessage({ progress } satisfies ThreadReply),
+  onRescued: (rescued) => port.postMessage({ rescued } satisfies ThreadReply),
 }
+const waitingForConsent = new Map<number, { resolve(): void; reject(error: Error): void }>()
 const shared = openSharedObjects(options)
 const project = openWorkspace(options, shared)
 const copies = new Map<string, Promise<Workspace>>()
@@ -50,7 +63,10 @@ function workspaceOf(copy: string | null): Promise<Workspace> {
 /** In its turn: it writes to the manifest, and whoever has that locked is in this very thread. */
 function openCopy(copy: string): Promise<Workspace> {
   const root = copyFolder(options.dataDir, copy)
-  const workspace = shared.inTurn(async () => openWorkspace({ ...options, root, copy }, shared))
+  // A copy lies in the data folder: whoever works on it shares that, and its lock.
+  const workspace = shared.inTurn(async () =>
+    openWorkspace({ ...options, root, copy, rootLock: undefined }, shared),
+  )
   // One that could not be opened is tried again.
   workspace.catch(() => copies.delete(copy))
   return workspace
@@ -66,11 +82,27 @@ async function closeAll(): Promise<void> {
   shared.close()
 }
 
-async function perform({ copy, call, args }: ThreadRequest): Promise<unknown> {
+/** Functions don't cross threads: the caller of this request is asked instead. */
+function confirmBy(id: number): (given: unknown) => Promise<void> {
+  return (given) =>
+    new Promise((resolve, reject) => {
+      waitingForConsent.set(id, { resolve, reject })
+      port?.postMessage({ confirm: id, with: given } satisfies ThreadReply)
+    })
+}
+
+function confirmed({ confirmed: id, error }: ThreadConfirmation): void {
+  const waiter = waitingForConsent.get(id)
+  waitingForConsent.delete(id)
+  if (error === null) waiter?.resolve()
+  else waiter?.reject(new NotConfirmed(error))
+}
+
+async function perform({ id, copy, call, args }: ThreadRequest): Promise<unknown> {
   if (call === 'close') return await closeAll()
   const workspace = await workspaceOf(copy)
   const operation = workspace[call as keyof Workspace] as (...given: unknown[]) => Promise<unknown>
-  const result = await operation(...args)
+  const result = await operation(...args, ...(call === 'edit' ? [confirmBy(id)] : []))
   if (call !== 'discard' || copy === null) return result
   copies.delete(copy)
   await workspace.close()
@@ -81,10 +113,14 @@ async function answer(request: ThreadRequest): Promise<void> {
   try {
     port?.postMessage({ id, result: await perform(request) } satisfies ThreadReply)
   } catch (error) {
-    const { message, name, constructor } = error as Error
-    port?.postMessage({ id, error: { message, name: constructor?.name ?? name } } satisfies ThreadReply)
+    const { message, name, constructor, code } = error as NodeJS.ErrnoException
+    const reply = { message, name: constructor?.name ?? name, code }
+    port?.postMessage({ id, error: reply } satisfies ThreadReply)
   }
   if (request.call === 'close') port?.close()
 }
 
-port.on('message', (request: ThreadRequest) => void answer(request))
+port.on('message', (message: ThreadRequest | ThreadConfirmation) => {
+  if ('confirmed' in message) confirmed(message)
+  else void answer(message)
+})

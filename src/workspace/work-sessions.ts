@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Ledger } from '../core/ledger.ts'
 import {
+  type FailedChange,
   type FilesThen,
   labels,
   MAIN,
@@ -115,6 +116,13 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     writeBranches(dataDir, id, { heads, current: session })
   }
 
+  /** The ledger has the checkpoint: a repository that can't be written is brought up to date with the next one. */
+  async function followOrLog(tenant: string, id: ConversationId): Promise<void> {
+    await follow(tenant, id).catch((error: unknown) => {
+      log.error({ err: error, conversation: id }, 'a repository could not be written')
+    })
+  }
+
   /** The checkpoint that is meant, if its files are here. */
   async function found(tenant: string, id: ConversationId, checkpointId: string): Promise<string> {
     const full = await store.findCheckpoint(tenant, id, checkpointId)
@@ -178,6 +186,23 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         const { made, frame } = await take(state, { session, label, parents, nth: first ? 2 : 1 })
         return { checkpointId: made.id, workSession: session, frames: first ? [first.frame, frame] : [frame] }
       }),
+    editFile: ({ tenant, conversationId, path, bytes, expected, confirm }) =>
+      inOrder(conversationId, async () => {
+        const state = await stateOf(tenant, conversationId)
+        const { session, tip, lastNumber } = state
+        const label = labels.beforeEdit(path)
+        let number = lastNumber
+        const checkpoint = { label, parents: tip === null ? [] : [tip], time: clock.now() }
+        const outcome = await workspace.edit({ path, bytes, expected, checkpoint }, (kept) =>
+          confirm(kept ? [frameOf(kept, session, label, ++number)] : []),
+        )
+        if (!outcome.isDone) return outcome
+        const { before, wasThere, kept, rescued } = outcome
+        if (rescued.length > 0)
+          log.error({ files: rescued }, 'files were written to while a tool replaced them')
+        if (kept) await followOrLog(tenant, conversationId)
+        return { isDone: true, before, wasThere, previousCheckpoint: kept?.id ?? null, rescued }
+      }),
     afterRun() {
       // Not in the way of the next message, should one be waiting.
       clearTimeout(later)
@@ -186,7 +211,9 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     },
     async session(tenant, id) {
       const state = await begun(tenant, id)
-      return sessionView(state, await asked(workspace.differences(state.main, null)))
+      const { rescued } = await asked(workspace.condition())
+      const changed = await asked(workspace.differences(state.main, null))
+      return sessionView(state, changed, await store.failed(workspaceId), rescued)
     },
     async approve(command) {
       const { tenant, conversationId, message } = command
@@ -310,8 +337,21 @@ function cleanPath(path: string): string {
   return parts.join('/')
 }
 
-function sessionView(state: WorkState, changed: SessionView['changed_files']): SessionView {
+function sessionView(
+  state: WorkState,
+  changed: SessionView['changed_files'],
+  failed: FailedChange | null,
+  rescued: SessionView['rescued'],
+): SessionView {
   return {
+    failed_change: failed && {
+      kind: failed.kind,
+      conversation_id: failed.conversationId,
+      safety_checkpoint: failed.safetyCheckpoint,
+      reason: failed.reason,
+      at: failed.at,
+    },
+    rescued,
     active_session: state.session,
     session_ref: `refs/heads/${state.session}`,
     has_unapproved: changed.length > 0,

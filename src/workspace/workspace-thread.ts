@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { TooLargeToKeep } from './known-files.ts'
-import type { ThreadOptions, ThreadReply, ThreadRequest } from './thread.ts'
-import type { Workspace } from './workspace.ts'
+import { DiskFull } from './restore.ts'
+import type { ThreadConfirmation, ThreadOptions, ThreadReply, ThreadRequest } from './thread.ts'
+import type { RestoreReport, Workspace } from './workspace.ts'
 
 /** A snapshot, a comparison or a restore could not be done, and why (W7). */
 export class WorkspaceFailed extends Error {}
@@ -9,6 +10,14 @@ export class WorkspaceFailed extends Error {}
 interface Waiter {
   resolve(result: unknown): void
   reject(error: Error): void
+  confirm: ((given: unknown) => Promise<void>) | null
+  /** Why the caller did not consent: that is the error of the call. */
+  refusal?: Error
+}
+
+export interface ThreadListeners {
+  onProgress?(files: number): void
+  onRescued?(files: RestoreReport['rescued']): void
 }
 
 interface Thread {
@@ -33,7 +42,7 @@ const calls = [
   'countSince',
   'has',
   'hashes',
-  'beforeWrite',
+  'edit',
   'verifyWatching',
   'tidy',
   'collect',
@@ -50,14 +59,14 @@ export interface WorkspaceThread extends Workspace {
 /** The workspaces in their thread, which starts with the first call, and again should it have ended. */
 export function openWorkspaceThread(
   options: ThreadOptions,
-  onProgress: (files: number) => void = () => {},
+  listeners: ThreadListeners = {},
 ): WorkspaceThread {
   let thread: Thread | null = null
   let isClosed = false
 
   function call(copy: string | null, name: string, args: unknown[]): Promise<unknown> {
     if (isClosed) return Promise.reject(new WorkspaceFailed('the workspace is closed'))
-    if (!thread || thread.hasEnded()) thread = startThread(options, onProgress)
+    if (!thread || thread.hasEnded()) thread = startThread(options, listeners)
     return thread.call(copy, name, args)
   }
 
@@ -76,7 +85,7 @@ export function openWorkspaceThread(
   }
 }
 
-function startThread(options: ThreadOptions, onProgress: (files: number) => void): Thread {
+function startThread(options: ThreadOptions, listeners: ThreadListeners): Thread {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), { workerData: options })
   // A server that has nothing else to do may end.
@@ -91,11 +100,24 @@ function startThread(options: ThreadOptions, onProgress: (files: number) => void
     waiters.clear()
   }
 
+  async function confirm(id: number, given: unknown): Promise<void> {
+    const waiter = waiters.get(id)
+    const error = await Promise.resolve(waiter?.confirm?.(given)).then(
+      () => null,
+      (why: unknown) => why as Error,
+    )
+    if (waiter && error) waiter.refusal = error
+    const message = { confirmed: id, error: error?.message ?? null }
+    worker.postMessage(message satisfies ThreadConfirmation)
+  }
+
   worker.on('message', (reply: ThreadReply) => {
-    if ('progress' in reply) return onProgress(reply.progress)
+    if ('progress' in reply) return listeners.onProgress?.(reply.progress)
+    if ('rescued' in reply) return listeners.onRescued?.(reply.rescued)
+    if ('confirm' in reply) return void confirm(reply.confirm, reply.with)
     const waiter = waiters.get(reply.id)
     waiters.delete(reply.id)
-    if ('error' in reply) waiter?.reject(asError(reply.error))
+    if ('error' in reply) waiter?.reject(waiter.refusal ?? asError(reply.error))
     else waiter?.resolve(reply.result)
   })
   worker.on('error', (error) => end(new WorkspaceFailed(`the workspace failed: ${(error as Error).message}`)))
@@ -111,8 +133,11 @@ function startThread(options: ThreadOptions, onProgress: (files: number) => void
       new Promise((resolve, reject) => {
         if (ended) return reject(ended)
         const id = ++lastId
-        waiters.set(id, { resolve, reject })
-        worker.postMessage({ id, copy, call: name, args } satisfies ThreadRequest)
+        const last = args.at(-1)
+        const confirm = typeof last === 'function' ? (last as Waiter['confirm']) : null
+        waiters.set(id, { resolve, reject, confirm })
+        const sent = confirm ? args.slice(0, -1) : args
+        worker.postMessage({ id, copy, call: name, args: sent } satisfies ThreadRequest)
       }),
     hasEnded: () => ended !== null,
     async end() {
@@ -124,6 +149,16 @@ function startThread(options: ThreadOptions, onProgress: (files: number) => void
   }
 }
 
-function asError({ message, name }: { message: string; name: string }): Error {
-  return name === TooLargeToKeep.name ? new TooLargeToKeep(message) : new WorkspaceFailed(message)
+function asError({
+  message,
+  name,
+  code,
+}: {
+  message: string
+  name: string
+  code: string | undefined
+}): Error {
+  if (name === TooLargeToKeep.name) return new TooLargeToKeep(message)
+  if (name === DiskFull.name) return new DiskFull()
+  return Object.assign(new WorkspaceFailed(message), code === undefined ? {} : { code })
 }

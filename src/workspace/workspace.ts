@@ -1,20 +1,29 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { existsSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import type { FilesThen } from '../core/work-sessions.ts'
-import { createAside } from './aside.ts'
+import { type Aside, createAside, settleRetired, undoKilledEdit } from './aside.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
+import { nameOf, parentOf } from './entry-path.ts'
+import { skipReasons } from './file-swap.ts'
 import { filesIn, withEdits } from './files-then.ts'
+import { usualPermissions } from './folder-tree.ts'
 import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
+import { type Look, lookAt } from './look.ts'
 import { openManifest, type ToolWritten } from './manifest.ts'
 import { matchPaths } from './match-paths.ts'
+import { createOpenFolders, type OpenFolders } from './open-folder.ts'
+import { objectId } from './pack.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
-import { foresee, type RestoreOutcome, restore } from './restore.ts'
+import { listRescued, type Rescued, type RescuedFile } from './rescued.ts'
+import { DiskFull, foresee, type RestoreOutcome, restore } from './restore.ts'
 import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
+import { lockRoot } from './root-lock.ts'
 import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
@@ -51,8 +60,11 @@ export interface Workspace {
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** How many commits lie behind one and not behind the other. */
   countSince(base: string, tip: string): Promise<number>
-  /** A tool is about to write this file: what no checkpoint would have is kept first (W3). */
-  beforeWrite(path: string): Promise<void>
+  /**
+   * Replaces or deletes one file for a tool. A file that no checkpoint has is kept by a checkpoint first (W10). `confirm` is
+   * awaited while the workspace is locked, right before the file is touched: a worker that has lost its run stops there.
+   */
+  edit(command: EditCommand, confirm: (kept: MadeCheckpoint | null) => Promise<void>): Promise<EditOutcome>
   /** Looks at everything; answers what the watches should have told and did not. */
   verifyWatching(): Promise<string[]>
   /** Joins packs when there are many. */
@@ -99,7 +111,30 @@ export interface RestoreReport {
   restored: string[]
   deleted: string[]
   skipped: { path: string; reason: string }[]
+  /** Files that a program went on writing to after they were replaced; kept under their own paths. */
+  rescued: { path: string; file: string }[]
 }
+
+export interface EditCommand {
+  path: string
+  /** Null deletes the file. */
+  bytes: Uint8Array | null
+  /** SHA-256 of the file as the caller read it; refused when the file differs. Undefined: whatever is there. */
+  expected?: string | undefined
+  /** How to keep a file that no checkpoint has. */
+  checkpoint: CheckpointCommand
+}
+
+export type EditOutcome =
+  | {
+      isDone: true
+      /** The bytes that were there; null when there were none, or too many to be shown. */
+      before: Uint8Array | null
+      wasThere: boolean
+      kept: MadeCheckpoint | null
+      rescued: RestoreReport['rescued']
+    }
+  | { isDone: false; why: 'changed' | 'not_a_file' | 'missing' }
 
 export interface FoundFiles {
   /** How many there were. */
@@ -125,8 +160,7 @@ export interface WorkspaceCondition {
   /** When the watches missed something, and what. */
   watchingFailed: string | null
   store: StoreSize
-  /** Files that could not go back to their place. */
-  rescued: string[]
+  rescued: RescuedFile[]
   /** How many checkpoints the ledger had ever removed when objects were last collected. */
   checkpointsRemoved: number
 }
@@ -144,14 +178,24 @@ export interface WorkspaceOptions {
   /** Where programs are found. */
   path: string
   watch: boolean
+  /** A file to lock while files are changed, the same for every process that works on this folder. */
+  rootLock?: string | undefined
   /** How many files there must be for that. */
   watchedFrom?: number | undefined
   onProgress?: ((files: number) => void) | undefined
+  /** Files that were found to have changed after the answer was given, and are kept. */
+  onRescued?: ((files: RestoreReport['rescued']) => void) | undefined
   /** For tests: a restore is planned and nothing touched yet. */
   onPlanned?: (() => void) | undefined
 }
 
 const MANY_PACKS = 20
+/** Replaced files are looked at once more after this time, then dropped. */
+const LAST_LOOK_MS = 1000
+/** How often an edit starts again because the file changes at that very moment. */
+const EDIT_ATTEMPTS = 5
+const MAX_REMEMBERED_EDITS = 10_000
+const MAX_RETURNED_BYTES = 10 * 1024 * 1024
 const MAX_SHOWN_BYTES = 1024 * 1024
 
 export function openWorkspace(
@@ -170,6 +214,14 @@ export function openWorkspace(
   const own = ownFolder(realpathSync(options.root), dataDir)
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
   let isRebuilt = false
+  /** Each working copy has its own: the paths in it are relative to its root. */
+  const scratch = copy === null ? join(dataDir, 'tmp') : join(dataDir, 'tmp', copy)
+  const editing = { folder: join(scratch, 'edit'), rescued }
+  const restoring = { folder: join(scratch, 'restore'), rescued }
+  /** What tools wrote last, by path: it is in the ledger, and needs no checkpoint before the next edit. */
+  const written = new Map<BytePath, string>()
+  let retired: ReturnType<Aside['retire']>[] = []
+  let lastLook: NodeJS.Timeout | undefined
 
   /** A manifest that was lost knows nothing of what tools have overwritten; the checkpoints do. */
   async function rebuild(): Promise<void> {
@@ -192,7 +244,13 @@ export function openWorkspace(
     return inTurn(async () => {
       manifest.lock(how)
       try {
-        if (!isRebuilt) await rebuild()
+        if (!isRebuilt) {
+          await rebuild()
+          withFolders((folders) => {
+            undoKilledEdit({ ...editing, folders })
+            tell(settleRetired({ tmp: scratch, rescued, folders, isStored }))
+          })
+        }
         known.load()
         const result = await work()
         manifest.commit()
@@ -204,6 +262,16 @@ export function openWorkspace(
         throw error
       }
     })
+  }
+
+  /** Files are changed by one process at a time, whatever data folder it has. */
+  async function alone<T>(work: () => Promise<T>): Promise<T> {
+    const release = options.rootLock === undefined ? () => {} : lockRoot(options.rootLock)
+    try {
+      return await work()
+    } finally {
+      release()
+    }
   }
 
   function isStored(oid: string): boolean {
@@ -259,16 +327,154 @@ export function openWorkspace(
     return await planRestore({ git, now, target: await then(target), paths: paths?.map(fromShown) ?? null })
   }
 
-  async function carryOut<T>(
+  function withFolders<T>(work: (folders: OpenFolders) => T): T {
+    const folders = createOpenFolders(root)
+    try {
+      return work(folders)
+    } finally {
+      folders.close()
+    }
+  }
+
+  function tell(late: readonly Rescued[]): void {
+    if (late.length > 0) options.onRescued?.(late.map(shownRescue))
+  }
+
+  /** The last look at what was replaced. */
+  function settle(): void {
+    clearTimeout(lastLook)
+    const waiting = retired
+    retired = []
+    withFolders((folders) => {
+      for (const one of waiting) tell(one.settle(folders))
+    })
+  }
+
+  function retire(aside: Aside): void {
+    retired.push(aside.retire())
+    clearTimeout(lastLook)
+    lastLook = setTimeout(() => void inTurn(async () => settle()), LAST_LOOK_MS)
+    lastLook.unref()
+  }
+
+  /** Carries a plan out, then does what becomes durable together with the files. If either fails, all is taken back. */
+  async function apply<T>(
     plan: RestorePlan,
     then: () => Promise<T>,
   ): Promise<{ report: RestoreReport; made: T }> {
-    const aside = createAside({ folder: join(dataDir, 'tmp', 'restore'), rescued })
-    const outcome = await restore({ git, root, aside, plan })
-    // What follows becomes durable together with the files.
-    const [made] = await Promise.all([then(), outcome.durable])
-    aside.clear()
-    return { report: shownReport(outcome), made }
+    const aside = createAside({ ...restoring, paths: plan.actions.map((action) => action.path) })
+    const folders = createOpenFolders(root)
+    try {
+      reserve(aside)
+      const carried = await restore({ git, root, folders, aside, plan, preparedIn: dataDir })
+      try {
+        aside.useReserve()
+        const [made] = await Promise.all([then(), carried.durable])
+        const report = shownReport(carried, aside.lookAgain(folders))
+        retire(aside)
+        return { report, made }
+      } catch (error) {
+        carried.rollBack()
+        throw error
+      }
+    } catch (error) {
+      aside.clear()
+      throw error
+    } finally {
+      folders.close()
+    }
+  }
+
+  function reserve(aside: Aside): void {
+    try {
+      aside.reserve()
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+      throw new DiskFull(error)
+    }
+  }
+
+  /** Whether these bytes are in the last checkpoint, or were written by a tool. */
+  async function isKept(
+    path: BytePath,
+    found: Exclude<Look, 'other'>,
+    checkpoint: string | undefined,
+  ): Promise<boolean> {
+    if (found === null || written.get(path) === found.oid) return true
+    const first = known.toolWritten().find((file) => file.path === path)
+    if (first?.before?.oid === found.oid) return true
+    if (checkpoint === undefined || !isStored(checkpoint)) return false
+    const { tree } = await readCommit(git, checkpoint)
+    return (await entryIn(git, tree, path))?.oid === found.oid
+  }
+
+  async function edit(command: EditCommand, confirm: Parameters<Workspace['edit']>[1]): Promise<EditOutcome> {
+    const path = fromShown(command.path)
+    const bytes = command.bytes === null ? null : Buffer.from(command.bytes)
+    const folders = createOpenFolders(root)
+    let kept: MadeCheckpoint | null = null
+    let last: string | undefined
+    try {
+      for (let attempt = 0; attempt < EDIT_ATTEMPTS; attempt++) {
+        const found = lookAt(folders.get(parentOf(path), false)?.at(nameOf(path)) ?? '')
+        if (found === 'other') return { isDone: false, why: 'not_a_file' }
+        if (found === null && bytes === null) return { isDone: false, why: 'missing' }
+        if (command.expected !== undefined && sha256(found?.bytes) !== command.expected) break
+        await known.beforeWrite(path)
+        let made: MadeCheckpoint | null = null
+        if (!(await isKept(path, found, last ?? command.checkpoint.parents[0]))) {
+          kept = made = await checkpoint(command.checkpoint)
+          last = made.id
+          // Changed again meanwhile: what the checkpoint has is not what is there now.
+          if (!(await isKept(path, found, last))) continue
+        }
+        await confirm(made)
+        const to = bytes && { mode: found?.mode === '100755' ? found.mode : '100644', oid: blobId(bytes) }
+        const permissions = isFile(found) ? found.permissions : usualPermissions(0, options.umask)
+        const action = { path, from: found, to, permissions, ...(bytes ? { body: bytes } : {}) }
+        const outcome = await swapOne(folders, action)
+        if (!outcome) continue
+        remember(path, to?.oid)
+        const before = found && found.bytes.length <= MAX_RETURNED_BYTES ? found.bytes : null
+        return { isDone: true, before, wasThere: found !== null, kept, rescued: outcome.map(shownRescue) }
+      }
+      return { isDone: false, why: 'changed' }
+    } finally {
+      folders.close()
+    }
+  }
+
+  /** Null when the file had changed once more. */
+  async function swapOne(
+    folders: OpenFolders,
+    action: RestorePlan['actions'][number],
+  ): Promise<Rescued[] | null> {
+    const aside = createAside({ ...editing, paths: [action.path] })
+    // A tool leaves folders as they are.
+    const rest = { makeFolders: [], removeFolders: [], skipped: [], isKnownFolder: async () => true }
+    const plan: RestorePlan = { actions: [action], ...rest }
+    try {
+      const carried = await restore({ git, root, folders, aside, plan, preparedIn: dataDir })
+      await carried.durable
+      const [skip] = carried.skipped
+      if (skip) {
+        aside.clear()
+        if (skip.reason === skipReasons.changed || skip.reason === skipReasons.gone) return null
+        throw new Error(`${shownPath(skip.path)}: ${skip.reason}`)
+      }
+      const rescuedNow = aside.lookAgain(folders)
+      retire(aside)
+      return rescuedNow
+    } catch (error) {
+      if (existsSync(editing.folder)) aside.clear()
+      throw error
+    }
+  }
+
+  function remember(path: BytePath, oid: string | undefined): void {
+    written.delete(path)
+    if (written.size >= MAX_REMEMBERED_EDITS) written.clear()
+    if (oid !== undefined) written.set(path, oid)
   }
 
   async function checkpoint({ label, parents: wanted, time }: CheckpointCommand): Promise<MadeCheckpoint> {
@@ -295,22 +501,22 @@ export function openWorkspace(
     preview: (command) =>
       locked(async () => {
         const plan = await planFor(await storeNow(), command)
-        return shownReport(foresee(root, plan))
+        return shownReport(foresee(root, plan), [])
       }),
     restore: (command) =>
       locked(async () => {
         const { safety, behind } = command
         const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
-        const { report, made } = await carryOut(plan, async () =>
-          behind ? await checkpoint({ ...behind, parents: [safety] }) : null,
+        const { report, made } = await alone(() =>
+          apply(plan, async () => (behind ? await checkpoint({ ...behind, parents: [safety] }) : null)),
         )
         return { ...report, made }
       }),
     undo: ({ target, safety, paths }) =>
       locked(async () => {
         const plan = await planFor(await then(target), { target: safety, paths })
-        return (await carryOut(plan, async () => null)).report
+        return (await alone(() => apply(plan, async () => null))).report
       }),
     unknownPaths: (target, paths) =>
       locked(async () => {
@@ -352,7 +558,7 @@ export function openWorkspace(
       inTurn(async () =>
         Number((await git.run(store, ['rev-list', '--count', `${base}..${tip}`])).toString()),
       ),
-    beforeWrite: (path) => locked(() => known.beforeWrite(fromShown(path)), 'durably'),
+    edit: (command, confirm) => locked(() => alone(() => edit(command, confirm)), 'durably'),
     verifyWatching: () => locked(async () => (await known.verifyWatching()).map(shownPath)),
     tidy: () =>
       locked(async () => {
@@ -391,11 +597,12 @@ export function openWorkspace(
         ...known.counts(),
         watchingFailed: manifest.note('watching_failed'),
         store: sizeOfStore(store),
-        rescued: existsSync(rescued) ? readdirSync(rescued) : [],
+        rescued: listRescued(rescued),
         checkpointsRemoved: Number(manifest.note('checkpoints_removed') ?? 0),
       })),
     close: () =>
       inTurn(async () => {
+        settle()
         known.forget()
         if (copy !== null) manifest.close()
         if (!given) shared.close()
@@ -415,8 +622,28 @@ function shownFile(body: Buffer): FoundFile {
   return { bytes: body.length, text, isBinary }
 }
 
-function shownReport({ restored, deleted, skipped }: RestoreOutcome): RestoreReport {
+function isFile(found: Exclude<Look, 'other'>): found is Exclude<Look, 'other' | null> {
+  return found !== null && found.mode !== '120000'
+}
+
+function blobId(bytes: Buffer): string {
+  return objectId('blob', bytes).toString('hex')
+}
+
+function sha256(bytes: Buffer | undefined): string | null {
+  return bytes === undefined ? null : hash('sha256', bytes)
+}
+
+function shownRescue({ path, file }: Rescued): { path: string; file: string } {
+  return { path: shownPath(path), file }
+}
+
+function shownReport(
+  { restored, deleted, skipped }: RestoreOutcome,
+  rescued: readonly Rescued[],
+): RestoreReport {
   return {
+    rescued: rescued.map(shownRescue),
     restored: restored.map(shownPath),
     deleted: deleted.map(shownPath),
     skipped: skipped.map(shownSkip),

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,13 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createClient } from '../../src/client/index.ts'
 import type { Verified } from '../../src/workers/verify.ts'
+import { mountNamespace, onSmallDisk } from '../support/small-disk.ts'
 
 const serverFile = fileURLToPath(new URL('./full-disk-server.ts', import.meta.url))
-
-/** A mount of its own needs a namespace of its own; where the system gives none, there is no small disk to fill. */
-const namespace = [['-m'], ['-Urm']].find(
-  (flags) => spawnSync('unshare', [...flags, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0,
-)
 
 let folder: string
 beforeAll(async () => {
@@ -22,20 +18,9 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 it('[L3] a full disk is reported, and nobody sees a frame that is not stored', async (context) => {
-  if (!namespace) return context.skip('this system lets nobody mount a small disk')
-  const server = spawn(
-    'unshare',
-    [
-      ...namespace,
-      'sh',
-      '-c',
-      'mount -t tmpfs -o size=6m tmpfs "$0" && exec "$1" "$2" "$0"',
-      folder,
-      process.execPath,
-      serverFile,
-    ],
-    { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
-  )
+  if (!mountNamespace) return context.skip('this system lets nobody mount a small disk')
+  const disk = onSmallDisk(mountNamespace, { folder, size: '6m', script: serverFile })
+  const server = spawn('unshare', disk, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
   const { url, token, id } = await answer<{ url: string; token: string; id: string }>(server)
   const client = createClient({ url, token })
   const stop = new AbortController()

@@ -147,6 +147,7 @@ describe('a hostile tool server', () => {
           tenant: 't',
           conversationId: 'conv_x' as const,
           show() {},
+          async confirm() {},
           grant: { network: false, outside: false },
         }
         const [tool] = tools

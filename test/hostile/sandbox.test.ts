@@ -38,6 +38,7 @@ const call = {
   tenant: 'default',
   conversationId: 'conv_x' as const,
   show() {},
+  async confirm() {},
   grant: { network: false, outside: false },
 }
 

@@ -167,12 +167,10 @@ class Round {
         return this.put(one.path, one.text)
       case 'tool':
         if (this.leadsAway(one.path)) return
-        await this.beforeTool(one.path)
-        return this.put(one.path, one.text)
+        return await this.tool(one.path, one.text)
       case 'tool-delete':
         if (this.leadsAway(one.path) || !this.isThere(one.path)) return
-        await this.beforeTool(one.path)
-        return rmSync(this.at(one.path))
+        return await this.tool(one.path, null)
       case 'command': {
         const script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" > "$1"'
         const child = spawn('sh', ['-c', script, 'sh', this.at(one.path), one.text], { stdio: 'ignore' })
@@ -229,11 +227,14 @@ class Round {
     })
   }
 
-  private async beforeTool(path: string): Promise<void> {
+  private async tool(path: string, text: string | null): Promise<void> {
     const key = Buffer.from(path).toString('latin1')
     const before = this.files().get(key) ?? null
     const at = Date.now()
-    await this.workspace.beforeWrite(path)
+    const checkpoint = { label: 'Before edit', parents: this.last, time: at }
+    const bytes = text === null ? null : Buffer.from(text)
+    const edited = await this.workspace.edit({ path, bytes, checkpoint }, async () => {})
+    if (!edited.isDone) throw new Error(`the edit of ${path} was refused: ${edited.why}`)
     if (!this.toolWritten.has(key)) this.toolWritten.set(key, { at, before })
     await nextMillisecond()
   }

@@ -12,7 +12,14 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openWorkspace, type Workspace, type WorkspaceOptions } from '../../src/workspace/workspace.ts'
+import type { EditFile } from '../../src/agent/tools/confined-folder.ts'
+import {
+  type EditCommand,
+  type EditOutcome,
+  openWorkspace,
+  type Workspace,
+  type WorkspaceOptions,
+} from '../../src/workspace/workspace.ts'
 
 /** A project of its own with its workspace, in this thread. */
 export interface TestWorkspace {
@@ -23,6 +30,8 @@ export interface TestWorkspace {
   checkpoint(label?: string): Promise<string>
   /** The safety checkpoint first, as everybody does it. */
   restore(target: string, paths?: string[]): ReturnType<Workspace['undo']>
+  /** Replaces or deletes a file as a tool of the agent does. */
+  tool(path: string, text: string | null): Promise<EditOutcome>
   reopen(options?: Partial<WorkspaceOptions>): Promise<void>
   git(...args: string[]): string
   close(): Promise<void>
@@ -62,6 +71,7 @@ export function openTestWorkspace(options: Partial<WorkspaceOptions> = {}): Test
       const { made: _made, ...report } = await one.workspace.restore({ target, safety, paths: paths ?? null })
       return report
     },
+    tool: (path, text) => one.workspace.edit(editOf(path, text, last), async () => {}),
     async reopen(more = {}) {
       await one.workspace.close()
       one.workspace = open(more)
@@ -73,6 +83,20 @@ export function openTestWorkspace(options: Partial<WorkspaceOptions> = {}): Test
     },
   }
   return one
+}
+
+function editOf(path: string, text: string | null, parents: string[]): EditCommand {
+  const checkpoint = { label: `Before edit: ${path}`, parents, time: Date.now() }
+  return { path, bytes: text === null ? null : Buffer.from(text), checkpoint }
+}
+
+/** What file tools change files with, without a conversation. */
+export function editFileIn(workspace: Workspace): EditFile {
+  return async ({ path, bytes, expected, confirm }) => {
+    const { checkpoint } = editOf(path, null, [])
+    const outcome = await workspace.edit({ path, bytes, expected, checkpoint }, () => confirm([]))
+    return outcome.isDone ? { ...outcome, previousCheckpoint: outcome.kept?.id ?? null } : outcome
+  }
 }
 
 /** Real git, on a repository of ours. */

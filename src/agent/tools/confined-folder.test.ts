@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { editFileIn, openTestWorkspace, type TestWorkspace } from '../../../test/support/workspace.ts'
 import { type ConfinedFolder, openConfinedFolder } from './confined-folder.ts'
 import { fileTools } from './files.ts'
 import type { Tool } from './tool.ts'
@@ -24,9 +25,11 @@ const call = {
   grant: { network: false, outside: false },
   signal: new AbortController().signal,
   show() {},
+  async confirm() {},
 }
 
 let base: string
+let one: TestWorkspace
 let root: string
 let outside: string
 let files: ConfinedFolder
@@ -43,10 +46,18 @@ beforeEach(async () => {
   await writeFile(join(root, '.waymark', 'token'), 'token')
   await writeFile(join(root, '.git', 'config'), 'config')
   await writeFile(join(root, 'src', 'a.txt'), 'inside')
-  files = await openConfinedFolder({ root, dataDir: join(root, '.waymark') })
+  one = openTestWorkspace({ root })
+  files = await openConfinedFolder({
+    root,
+    dataDir: join(root, '.waymark'),
+    editFile: editFileIn(one.workspace),
+  })
   tools = new Map([...fileTools(files), ...walkTools(files)].map((tool) => [tool.name, tool]))
 })
-afterEach(() => rm(base, { recursive: true, force: true }))
+afterEach(async () => {
+  await one.close()
+  await rm(base, { recursive: true, force: true })
+})
 
 const run = (name: string, args: unknown) => tools.get(name)?.run(args, call) as Promise<{ output: string }>
 
@@ -191,7 +202,11 @@ describe('tools stay in the workspace', () => {
   it('nor is our own folder when it has another name', async () => {
     await mkdir(join(root, 'data'))
     await writeFile(join(root, 'data', 'token'), 'token')
-    files = await openConfinedFolder({ root, dataDir: join(root, 'data') })
+    files = await openConfinedFolder({
+      root,
+      dataDir: join(root, 'data'),
+      editFile: editFileIn(one.workspace),
+    })
     tools = new Map([...fileTools(files), ...walkTools(files)].map((tool) => [tool.name, tool]))
     await refusesAll('data/token', ['read_file', 'write_to_file', 'delete_file'])
     expect((await run('search_files', { pattern: 'token' })).output).toBe('Nothing was found.')

@@ -1,8 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, realpath, rename, rm, unlink } from 'node:fs/promises'
+import { type FileHandle, open, realpath } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+import type { EditFileCommand, EditFileOutcome } from '../../core/work-sessions.ts'
 import { isInside } from '../../sandbox/paths.ts'
+import type { ToolCall } from './tool.ts'
 
 /** A path that leads out of the workspace, or to what no tool may touch. */
 export class PathRefused extends Error {}
@@ -13,16 +14,16 @@ export interface ConfinedFolder {
   dataDir: string
   /** The file's bytes and mode; `use` says what they are wanted for. */
   read(path: string, use?: 'read' | 'write'): Promise<{ bytes: Buffer; mode: number }>
-  /** Replaces the file in one step, so that a write that fails leaves what was there. Makes folders that are missing. */
-  write(path: string, bytes: Uint8Array): Promise<void>
-  remove(path: string): Promise<void>
+  /** Replaces the file, whole or not at all. Makes folders that are missing. */
+  write(path: string, bytes: Uint8Array, call: EditingCall, expected?: string): Promise<Edited>
+  remove(path: string, call: EditingCall): Promise<Edited>
   /** Opens a folder; the handle stays on it whatever happens to its name. */
   folder(path: string): Promise<OpenFolder>
   /** The path as people see it, from the root. */
   shown(path: string): string
 }
 
-const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** A folder held open, with the path it had when it was opened. */
 export interface OpenFolder {
@@ -30,6 +31,14 @@ export interface OpenFolder {
   path: string
   close(): Promise<void>
 }
+
+export type EditingCall = Pick<ToolCall, 'tenant' | 'conversationId' | 'confirm'>
+export type Edited = Extract<EditFileOutcome, { isDone: true }>
+/** The only way in which tools change files. */
+export type EditFile = (command: EditFileCommand) => Promise<EditFileOutcome>
+
+/** The file is not as the caller believes it to be. */
+export class FileChanged extends Error {}
 
 export const MAX_FILE_BYTES = 10 * 1024 * 1024
 
@@ -41,8 +50,7 @@ export async function openConfinedFolder(options: {
   root: string
   /** Our own folder: nothing in it is anybody else's to read. */
   dataDir: string
-  /** Told the path of a file, links resolved, before it is written or removed; may refuse. */
-  beforeWrite?: (path: string) => Promise<void>
+  editFile: EditFile
 }): Promise<ConfinedFolder> {
   const root = await realpath(options.root)
   const dataDir = await realpath(options.dataDir).catch(() => resolve(options.dataDir))
@@ -59,17 +67,25 @@ export async function openConfinedFolder(options: {
     return real
   }
 
-  async function openFolder(parts: readonly string[], create: boolean): Promise<OpenFolder> {
+  async function openFolder(parts: readonly string[]): Promise<OpenFolder> {
     let folder = held(await open(root, O_RDONLY | O_DIRECTORY), root)
     for (const part of parts) {
       const outer = folder
       try {
-        folder = await openBelow(outer, part, create)
+        folder = await openBelow(outer, part)
       } finally {
         await outer.close()
       }
     }
     return folder
+  }
+
+  async function edit(path: string, command: EditFileCommand): Promise<Edited> {
+    const outcome = await options.editFile(command)
+    if (outcome.isDone) return outcome
+    if (outcome.why === 'changed') throw new FileChanged(path)
+    if (outcome.why === 'not_a_file') throw new PathRefused(`${path} is not a file`)
+    throw Object.assign(new Error(`${path} is not there`), { code: 'ENOENT' })
   }
 
   return {
@@ -79,7 +95,7 @@ export async function openConfinedFolder(options: {
     async read(path, use = 'read') {
       const parts = await partsOf(path, use, true)
       const name = fileName(parts, path)
-      const folder = await openFolder(parts.slice(0, -1), false)
+      const folder = await openFolder(parts.slice(0, -1))
       try {
         // A pipe that nobody writes to would keep us waiting.
         const file = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -97,31 +113,19 @@ export async function openConfinedFolder(options: {
         await folder.close()
       }
     },
-    async write(path, bytes) {
+    async write(path, bytes, call, expected) {
       const parts = await partsOf(path, 'write', true)
-      const name = fileName(parts, path)
-      await options.beforeWrite?.(parts.join('/'))
-      const folder = await openFolder(parts.slice(0, -1), true)
-      try {
-        await replaceFile(folder, name, bytes)
-      } finally {
-        await folder.close()
-      }
+      fileName(parts, path)
+      return await edit(path, { ...call, path: parts.join('/'), bytes, expected })
     },
-    async remove(path) {
+    async remove(path, call) {
       // A link is deleted itself, not what it leads to.
       const parts = await partsOf(path, 'write', false)
-      const name = fileName(parts, path)
-      await options.beforeWrite?.(parts.join('/'))
-      const folder = await openFolder(parts.slice(0, -1), false)
-      try {
-        await unlink(at(folder, name))
-      } finally {
-        await folder.close()
-      }
+      fileName(parts, path)
+      return await edit(path, { ...call, path: parts.join('/'), bytes: null })
     },
     async folder(path) {
-      return await openFolder(await partsOf(path, 'read', true), false)
+      return await openFolder(await partsOf(path, 'read', true))
     },
   }
 }
@@ -139,44 +143,12 @@ function held(handle: FileHandle, path: string): OpenFolder {
   return { fd: handle.fd, path, close: () => handle.close() }
 }
 
-async function openBelow(folder: OpenFolder, name: string, create: boolean): Promise<OpenFolder> {
-  const path = at(folder, name)
-  const openIt = async () =>
-    held(await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), join(folder.path, name))
-  try {
-    return await openIt()
-  } catch (error) {
-    if (!create || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    await mkdir(path).catch((why: NodeJS.ErrnoException) => {
-      if (why.code !== 'EEXIST') throw why
-    })
-    return await openIt()
-  }
+async function openBelow(folder: OpenFolder, name: string): Promise<OpenFolder> {
+  const handle = await open(at(folder, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  return held(handle, join(folder.path, name))
 }
 
-async function replaceFile(folder: OpenFolder, name: string, bytes: Uint8Array): Promise<void> {
-  const before = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(nullUnlessThere)
-  const found = await before?.stat()
-  await before?.close()
-  if (found && !found.isFile()) throw new PathRefused(`${name} is not a file`)
-  const aside = at(folder, `.${name.slice(0, 100)}.${randomBytes(6).toString('hex')}.waymark`)
-  try {
-    const file = await open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
-    try {
-      await file.writeFile(bytes)
-      if (found) await file.chmod(found.mode & 0o7777)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(aside, at(folder, name))
-  } catch (error) {
-    await rm(aside, { force: true })
-    throw error
-  }
-}
-
-/** A link in the file's place is replaced, never followed. */
+/** A missing part of a path, or a dangling link. */
 function nullUnlessThere(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT' || error.code === 'ELOOP') return null
   throw error

@@ -1,18 +1,49 @@
+import { hash } from 'node:crypto'
 import * as z from 'zod'
-import { type ConfinedFolder, PathRefused } from './confined-folder.ts'
+import { type ConfinedFolder, type Edited, FileChanged, PathRefused } from './confined-folder.ts'
 import { asText, describeEdit } from './file-diff.ts'
-import { defineTool, type Tool, ToolError } from './tool.ts'
+import { defineTool, type FileEdit, type Tool, type ToolCall, ToolError } from './tool.ts'
 
 const path = z.string().min(1).describe('A path in the workspace, such as src/main.ts')
 const MAX_LINES = 2000
 
 /** The tools that read and change single files. */
 export function fileTools(files: ConfinedFolder): Tool[] {
-  const tools = [readFile(files), writeToFile(files), replaceInFile(files), deleteFile(files)]
+  const seen = createSeenFiles()
+  const tools = [
+    readFile(files, seen),
+    writeToFile(files, seen),
+    replaceInFile(files, seen),
+    deleteFile(files),
+  ]
   return tools.map((tool) => ({ ...tool, run: (args, call) => confined(tool.run(args, call)) }))
 }
 
-function readFile(files: ConfinedFolder): Tool {
+/** What the model of each conversation last saw of a file, by its hash: read, or written by a tool of its own. */
+interface SeenFiles {
+  note(call: ToolCall, path: string, bytes: Uint8Array): void
+  /** Undefined when it has not seen the file. */
+  last(call: ToolCall, path: string): string | undefined
+}
+
+const MAX_SEEN = 10_000
+
+function createSeenFiles(): SeenFiles {
+  const hashes = new Map<string, string>()
+  const keyOf = ({ conversationId }: ToolCall, path: string) => `${conversationId} ${path}`
+  return {
+    note(call, path, bytes) {
+      // The oldest goes first.
+      const [oldest] = hashes.size >= MAX_SEEN ? hashes.keys() : []
+      if (oldest !== undefined) hashes.delete(oldest)
+      hashes.delete(keyOf(call, path))
+      hashes.set(keyOf(call, path), hash('sha256', bytes))
+    },
+    last: (call, path) => hashes.get(keyOf(call, path)),
+  }
+}
+
+function readFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'read_file',
     description: `Reads a text file. At most ${MAX_LINES} lines at once; say where to begin for more.`,
@@ -22,8 +53,10 @@ function readFile(files: ConfinedFolder): Tool {
       start_line: z.int().min(1).optional().describe('The first line wanted, counted from 1'),
       end_line: z.int().min(1).optional().describe('The last line wanted'),
     }),
-    async run(args) {
-      const text = textOf(args.path, (await files.read(args.path)).bytes)
+    async run(args, call) {
+      const { bytes } = await files.read(args.path)
+      const text = textOf(args.path, bytes)
+      seen.note(call, files.shown(args.path), bytes)
       const lines = text.split('\n')
       const from = args.start_line ?? 1
       const to = Math.min(args.end_line ?? lines.length, from + MAX_LINES - 1, lines.length)
@@ -35,25 +68,26 @@ function readFile(files: ConfinedFolder): Tool {
   })
 }
 
-function writeToFile(files: ConfinedFolder): Tool {
+function writeToFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'write_to_file',
     description: 'Writes a whole file, new or not. Folders are made as needed.',
     args: z.object({ path, content: z.string() }),
-    async run({ path: given, content }) {
+    async run({ path: given, content }, call) {
       const shown = files.shown(given)
-      const before = await files.read(given, 'write').catch(nullIfMissing)
+      await files.read(given, 'write').catch(nullIfMissing)
       const after = Buffer.from(content)
-      await files.write(given, after)
+      const edited = await files.write(given, after, call)
+      seen.note(call, shown, after)
       return {
-        output: `${before ? 'Wrote' : 'Created'} ${shown} (${after.length} bytes).`,
-        edits: [describeEdit(shown, before?.bytes ?? null, after)],
+        output: `${edited.wasThere ? 'Wrote' : 'Created'} ${shown} (${after.length} bytes).`,
+        edits: [editOf(shown, edited, after)],
       }
     },
   })
 }
 
-function replaceInFile(files: ConfinedFolder): Tool {
+function replaceInFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'replace_in_file',
     description:
@@ -64,8 +98,11 @@ function replaceInFile(files: ConfinedFolder): Tool {
       replace: z.string(),
       replace_all: z.boolean().optional(),
     }),
-    async run({ path: given, search, replace, replace_all }) {
+    async run({ path: given, search, replace, replace_all }, call) {
+      const shown = files.shown(given)
       const { bytes } = await files.read(given, 'write')
+      const read = hash('sha256', bytes)
+      if ((seen.last(call, shown) ?? read) !== read) throw new FileChanged(given)
       const text = textOf(given, bytes)
       const count = text.split(search).length - 1
       if (count === 0) throw new ToolError(`The text is not in ${given}. Read the file again.`)
@@ -73,11 +110,11 @@ function replaceInFile(files: ConfinedFolder): Tool {
         throw new ToolError(`The text is in ${given} ${count} times. Give more of it, or set replace_all.`)
       }
       const after = Buffer.from(text.split(search).join(replace))
-      await files.write(given, after)
-      const shown = files.shown(given)
+      const edited = await files.write(given, after, call, read)
+      seen.note(call, shown, after)
       return {
         output: `Replaced ${count === 1 ? 'it' : `${count} places`} in ${shown}.`,
-        edits: [describeEdit(shown, bytes, after)],
+        edits: [editOf(shown, edited, after)],
       }
     },
   })
@@ -88,15 +125,22 @@ function deleteFile(files: ConfinedFolder): Tool {
     name: 'delete_file',
     description: 'Deletes a file.',
     args: z.object({ path }),
-    async run({ path: given }) {
+    async run({ path: given }, call) {
       const shown = files.shown(given)
-      // A link out of the workspace can't be read, but be deleted.
-      const before = await files.read(given).catch(() => null)
-      await files.remove(given)
-      const edit = describeEdit(shown, before?.bytes ?? Buffer.alloc(0), null)
-      return { output: `Deleted ${shown}.`, edits: [edit] }
+      return { output: `Deleted ${shown}.`, edits: [editOf(shown, await files.remove(given, call), null)] }
     },
   })
+}
+
+/** The edit, with the checkpoint that has the file as it was when no earlier one does. */
+function editOf(path: string, edited: Edited, after: Buffer | null): FileEdit {
+  const { before, wasThere, previousCheckpoint, rescued } = edited
+  const edit = describeEdit(path, wasThere ? Buffer.from(before ?? []) : null, after)
+  return {
+    ...edit,
+    ...(previousCheckpoint === null ? {} : { previous_checkpoint: previousCheckpoint }),
+    ...(rescued.length === 0 ? {} : { rescued }),
+  }
 }
 
 function textOf(given: string, bytes: Buffer): string {
@@ -111,6 +155,9 @@ export async function confined<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     if (error instanceof PathRefused) throw new ToolError(`Refused: ${error.message}.`)
+    if (error instanceof FileChanged) {
+      throw new ToolError(`${error.message} has changed since it was read. Read it again.`)
+    }
     const { code } = error as NodeJS.ErrnoException
     const known = code === undefined ? undefined : systemErrors[code]
     if (known === undefined) throw error

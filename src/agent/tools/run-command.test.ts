@@ -35,6 +35,7 @@ function run(args: object, options: { signal?: AbortSignal; show?: (text: string
     grant: { network: false, outside: false },
     signal: options.signal ?? new AbortController().signal,
     show: options.show ?? (() => {}),
+    confirm: async () => {},
   })
 }
 

@@ -28,6 +28,8 @@ export interface ToolCall {
   signal: AbortSignal
   /** What a person, or a rule, has allowed besides the call. */
   grant: Grant
+  /** Stores these frames and makes sure that the run is still ours; throws otherwise. Right before an effect (R4). */
+  confirm(frames: FrameDraft[]): Promise<void>
   /** Shows output while the tool is still at work. */
   show(text: string): void
 }

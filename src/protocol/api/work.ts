@@ -5,6 +5,8 @@ import { eventNumber, limit, pagedQuery, text } from './fields.ts'
 
 const checkpointId = z.string().regex(/^[0-9a-f]{7,40}$/, 'must be 7 to 40 hexadecimal digits')
 const filePath = text(4096).min(1)
+/** Files that a program went on writing to while they were replaced, and where they are now in the data folder. */
+const rescuedSchema = z.array(z.object({ path: z.string(), file: z.string() }))
 const skippedSchema = z.array(z.object({ path: z.string(), reason: z.string() }))
 
 export const changedFileSchema = z
@@ -25,6 +27,18 @@ export const sessionViewSchema = z
     has_unapproved: z.boolean(),
     last_approved_at: z.string().nullable(),
     changed_files: z.array(changedFileSchema),
+    /** A restore, reset or approval that could be neither finished nor taken back. */
+    failed_change: z
+      .object({
+        kind: z.enum(['restore', 'reset', 'approve']),
+        conversation_id: z.string(),
+        /** Has the files as they were before it. */
+        safety_checkpoint: z.string().nullable(),
+        reason: z.string(),
+        at: z.string(),
+      })
+      .nullable(),
+    rescued: z.array(z.object({ path: z.string(), file: z.string(), rescued_at: z.string() })),
     sessions: z.array(
       z.object({
         name: z.string(),
@@ -58,6 +72,7 @@ export const resetDoneSchema = z
     restored: z.array(z.string()),
     deleted: z.array(z.string()),
     skipped: skippedSchema,
+    rescued: rescuedSchema,
   })
   .meta({ id: 'ResetDone' })
 export type ResetDone = z.infer<typeof resetDoneSchema>
@@ -78,6 +93,7 @@ export const restoredSchema = z
     restored: z.array(z.string()),
     deleted: z.array(z.string()),
     skipped: skippedSchema,
+    rescued: rescuedSchema,
   })
   .meta({ id: 'Restored' })
 export type Restored = z.infer<typeof restoredSchema>
@@ -119,6 +135,8 @@ export const fileEditListSchema = z
         tool_call_id: z.string().nullable(),
         message_id: z.string().nullable(),
         checkpoint_id: z.string().nullable(),
+        /** Has the file as it was right before, when it had changed since `checkpoint_id`. */
+        previous_checkpoint: z.string().nullable(),
         event_number: z.int(),
         created_at: z.string(),
       }),

@@ -209,6 +209,7 @@ export interface ListedEdit {
   tool_call_id: string | null
   message_id: string | null
   checkpoint_id: string | null
+  previous_checkpoint: string | null
   event_number: number
   created_at: string
 }
@@ -224,7 +225,7 @@ export function* listEdits(dialect: Dialect, query: WorkQuery): Script<Refusable
           (select m.message_id from messages m where m.run_id = x.run_id and m.role = 'user' limit 1) as message_id,
           (select m.checkpoint_id from messages m where m.run_id = x.run_id and m.role = 'user' limit 1)
             as checkpoint_id,
-          x.created_at, x.segment, x.seq
+          x.previous_checkpoint, x.created_at, x.segment, x.seq
         from place join file_edits x on x.segment = place.segment and x.seq = place.seq
         where ${before(query.cursor)} and ${isPath}
         order by x.created_at desc, x.segment desc, x.seq desc

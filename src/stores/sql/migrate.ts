@@ -6,6 +6,7 @@ import { workspaceTables } from './migrations/0003-workspace.ts'
 import { lineTables } from './migrations/0004-lines.ts'
 import { contextTables } from './migrations/0005-context.ts'
 import { questionTables } from './migrations/0006-questions.ts'
+import { keepTables } from './migrations/0007-keep.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
 type Statement = string | { sqlite: string | null; postgres: string | null }
@@ -17,6 +18,7 @@ const migrations: Record<string, readonly Statement[]> = {
   '0004-lines': lineTables,
   '0005-context': contextTables,
   '0006-questions': questionTables,
+  '0007-keep': keepTables,
 }
 
 const words = {

@@ -73,7 +73,15 @@ import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
 import { findToolOutput } from './tool-outputs.ts'
 import { books, dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
-import { abandonChange, beginChange, finishChange, noteChange, pendingChange } from './work-changes.ts'
+import {
+  abandonChange,
+  beginChange,
+  failChange,
+  failedChange,
+  finishChange,
+  noteChange,
+  pendingChange,
+} from './work-changes.ts'
 
 /** Every operation on the store, by name: what crosses to SQLite's threads is a name and its argument. */
 
@@ -128,6 +136,7 @@ export const reads = {
   reachableCheckpoints,
   expiredAmong,
   pendingChange,
+  failedChange,
   findToken,
   listTokens,
   segmentsAfter,
@@ -171,6 +180,7 @@ export const writes = {
   noteChange,
   finishChange,
   abandonChange,
+  failChange,
   putToken,
   revokeToken,
   expire,
@@ -238,8 +248,8 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'removeIndexed',
   'setVectors',
   'beginChange',
-  'noteChange',
   'abandonChange',
+  'failChange',
   'expire',
   'collectSegment',
   'sweep',

@@ -156,6 +156,8 @@ export interface Schema {
     change_id: string | null
     /** JSON. */
     change_details: string | null
+    /** JSON; a change that could be neither finished nor taken back. */
+    failed_change: Generated<string | null>
   }
   /** Lines that conversations have left, by a deletion or by undoing one: until they expire, one can go back. */
   left_lines: {
@@ -339,6 +341,7 @@ export const bulkTypes = {
     deletions: 'bigint',
     diff: 'bytea',
     created_at: 'text',
+    previous_checkpoint: 'text',
   },
   attachments: {
     segment: 'bigint',

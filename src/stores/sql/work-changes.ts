@@ -1,4 +1,4 @@
-import type { WorkChange } from '../../core/work-sessions.ts'
+import type { FailedChange, WorkChange } from '../../core/work-sessions.ts'
 import { type AppendRequest, append } from './append.ts'
 import type { Dialect } from './dialect.ts'
 import { repeatedAnswer, storeAnswer } from './idempotency.ts'
@@ -72,14 +72,23 @@ export function* beginChange(
   return { done: true }
 }
 
-export function* noteChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {
+/** Notes what the change needs in order to be finished, and appends the frame of its safety checkpoint. */
+export function* noteChange(
+  dialect: Dialect,
+  { workspaceId, change, request }: Command & { request: AppendRequest },
+): Script<Refusable<{ done: true }>> {
+  yield* findHead(dialect, change.tenant, change.conversationId, 'change')
+  const [outcome] = yield* append(dialect, [request])
+  if (outcome?.ok === false && outcome.refusal === 'conversation_not_found') return noConversation
+  if (!outcome?.ok) throw new Error(`the safety checkpoint of a change was refused: ${outcome?.refusal}`)
   yield* all(
-    db
+    dialect.db
       .updateTable('workspaces')
       .set({ change_details: JSON.stringify(change) })
       .where('id', '=', workspaceId)
       .where('change_id', '=', change.id),
   )
+  return { done: true }
 }
 
 export function* pendingChange({ db }: Dialect, workspaceId: string): Script<WorkChange | null> {
@@ -103,6 +112,8 @@ export function* finishChange(
   if (current?.id !== change.id) return { isFirst: false }
   const [outcome] = yield* append(dialect, [request])
   yield* abandonChange(dialect, command)
+  // The files are as a person wants them: an earlier failure is over.
+  yield* all(dialect.db.updateTable('workspaces').set({ failed_change: null }).where('id', '=', workspaceId))
   if (outcome?.ok === false && outcome.refusal === 'conversation_not_found') return noConversation
   if (!outcome?.ok) throw new Error(`the frames of a change were refused: ${outcome?.refusal}`)
   const { tenant, idempotency } = change
@@ -119,6 +130,24 @@ export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command
       .where('id', '=', workspaceId)
       .where('change_id', '=', change.id),
   )
+}
+
+export function* failChange(
+  { db }: Dialect,
+  { workspaceId, change, failed }: Command & { failed: FailedChange },
+): Script<void> {
+  yield* all(
+    db
+      .updateTable('workspaces')
+      .set({ change_id: null, change_details: null, failed_change: JSON.stringify(failed) })
+      .where('id', '=', workspaceId)
+      .where('change_id', '=', change.id),
+  )
+}
+
+export function* failedChange({ db }: Dialect, workspaceId: string): Script<FailedChange | null> {
+  const row = yield* first(db.selectFrom('workspaces').select('failed_change').where('id', '=', workspaceId))
+  return row?.failed_change == null ? null : (JSON.parse(row.failed_change) as FailedChange)
 }
 
 /** Which one is only for its own tenant to know. */

@@ -1,0 +1,16 @@
+import { spawnSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+
+/** A mount of its own needs a namespace of its own; where the system gives none, there is no small disk to fill. */
+export const mountNamespace: string[] | undefined = [['-m'], ['-Urm']].find(
+  (flags) => spawnSync('unshare', [...flags, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0,
+)
+
+/** The arguments of `unshare` that run a script with a disk of this size mounted at the folder. */
+export function onSmallDisk(
+  namespace: readonly string[],
+  { folder, size, script, args = [] }: { folder: string; size: string; script: string; args?: string[] },
+): string[] {
+  const command = `mount -t tmpfs -o size=${size} tmpfs "$0" && node="$1" script="$2" && shift 2 && exec "$node" "$script" "$0" "$@"`
+  return [...namespace, 'sh', '-c', command, folder, process.execPath, script, ...args]
+}
