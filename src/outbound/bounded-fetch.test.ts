@@ -67,3 +67,28 @@ describe('an event stream', () => {
     await expect(received(sent, 100)).rejects.toThrow('more than an answer may have')
   })
 })
+
+describe('a redirect', () => {
+  it.each([301, 302, 303, 307, 308])(
+    '[T7] to another origin is refused, and nothing is sent there: %i',
+    async (status) => {
+      const heard: string[] = []
+      const elsewhere = createServer((request, answer) => {
+        heard.push(request.url ?? '')
+        answer.end('{}')
+      })
+      elsewhere.listen(0, '127.0.0.1')
+      await once(elsewhere, 'listening')
+      const target = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/stolen`
+      const leading = createServer((_, answer) => void answer.writeHead(status, { Location: target }).end())
+      leading.listen(0, '127.0.0.1')
+      await once(leading, 'listening')
+      const from = `http://127.0.0.1:${(leading.address() as AddressInfo).port}/`
+      const sent = createBoundedFetch()(from, { method: 'POST', body: 'secret' })
+      await expect(sent).rejects.toThrow('leads to another address')
+      expect(heard).toEqual([])
+      leading.close()
+      elsewhere.close()
+    },
+  )
+})

@@ -28,7 +28,7 @@ describe("a tool's edit", () => {
     one = openTestWorkspace()
     write('a.txt', 'then')
     await one.checkpoint()
-    write('a.txt', saved as string | Buffer)
+    write('a.txt', saved)
     // Looking at the files stores them, and makes no checkpoint.
     await one.workspace.lookAhead()
     const edited = await one.tool('a.txt', text)

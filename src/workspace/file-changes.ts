@@ -124,9 +124,9 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
 
   /** Takes back what was done to files, and nothing that others have done since; then releases the workspace. */
   async function takeBack(change: WorkChange, why: Error): Promise<void> {
-    const isUntouched = !isSafe(change) || (why instanceof WaymarkError && why.code === 'disk_full')
-    if (isUntouched) return await store.abandon(workspaceId, change)
-    const { target, safety, paths } = change as Safe
+    const isDiskFull = why instanceof WaymarkError && why.code === 'disk_full'
+    if (!isSafe(change) || isDiskFull) return await store.abandon(workspaceId, change)
+    const { target, safety, paths } = change
     try {
       await workspace.undo({ target, safety: safety.checkpoint_id, paths })
     } catch (error) {

@@ -22,7 +22,7 @@ const MAX_LISTED = 1000
 /** Moves a file to the rescued folder. Renaming keeps the inode, so a program that still writes to it loses nothing. */
 export function rescue(folder: string, place: string | Buffer, path: BytePath): Rescued {
   const batch = `${new Date().toISOString().replaceAll(':', '-')}-${randomBytes(3).toString('hex')}`
-  const base = `${toBytePath(join(folder, batch))}`
+  const base = toBytePath(join(folder, batch))
   mkdirSync(onDisk(joined(base, parentOf(path)).replace(/\/$/, '')), { recursive: true })
   const kept = onDisk(`${base}/${path}`)
   try {

@@ -137,6 +137,7 @@ describe('a cloned project that brings a data folder', () => {
     for (const name of ['...making', '.making', '...waymark.making', `${newId('conv')}.making`]) {
       writeFileSync(join(copies, name), '')
     }
+    writeFileSync(`${data()}.making`, '')
     writeFileSync(join(dirname(data()), `.making`), '')
     const second = await serve()
     expect((await second.client().conversation(id)).title).toBe('kept')

@@ -191,7 +191,9 @@ describe('requests', () => {
       '/commands/fork-thread',
       '/commands/create-thread',
     ]) {
-      for (const body of [deep, wide]) {
+      // Beside a field that the alias reads before it passes the body on.
+      const hidden = `{"thread_id": "conv_${'0'.repeat(26)}", "content": ${deep}}`
+      for (const body of [deep, wide, hidden]) {
         const headers = { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }
         const answer = await fetch(server.url + path, { method: 'POST', body, headers })
         expect([path, answer.status, (await answer.json()).code]).toEqual([path, 400, 'invalid_json'])
