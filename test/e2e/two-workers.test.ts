@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +7,7 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
 import { framesOf, ofKind } from '../support/runs.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+import { rounds } from '../support/soak.ts'
 import { onPostgres } from '../support/stores.ts'
 
 const name = `test_${randomBytes(6).toString('hex')}`
@@ -96,4 +98,56 @@ it('[L8] [R3] a worker that is paused past its lease can not append when it come
   // The words that were cut off are closed, and the tool was not run again.
   expect(ofKind(frames, 'output_item.done').filter((frame) => frame.status === 'incomplete')).toHaveLength(1)
   expect(ofKind(frames, 'tool.output')).toHaveLength(1)
+})
+
+it('[R4] a worker that is paused past its lease writes no old file over newer work', {
+  timeout: 240_000,
+}, async () => {
+  // Each has a data folder of its own: the folder's own lock holds all the same.
+  for (let round = 0; round < rounds(2, 40); round++) {
+    const data = join(other, `shared-${round}`)
+    const first = await startServerProcess(project, { config: { ...shared, dataDir: data } })
+    processes.push(first)
+    const { id } = await first.client.createConversation()
+    const path = `paused-${round}.txt`
+    const calls = Array.from(
+      { length: 30 },
+      (_, n) => `!write_to_file {"path":"${path}","content":"old ${n}\\n"}`,
+    )
+    await first.client.sendMessage(id, { content: calls.join('\n') })
+    await expect
+      .poll(async () => ofKind(await framesOf(first.client, id), 'file.edit').length, {
+        timeout: 20_000,
+        interval: 5,
+      })
+      .toBeGreaterThan(round % 5)
+    first.process.kill('SIGSTOP')
+    const second = await startServerProcess(project, {
+      config: { ...shared, dataDir: join(other, `second-${round}`) },
+    })
+    processes.push(second)
+    const hasEnded = async () => ofKind(await framesOf(second.client, id), 'final').length
+    // Paused in the middle of a write it keeps the folder's lock: then the other one waits for it.
+    await expect
+      .poll(hasEnded, { timeout: 15_000 })
+      .toBe(1)
+      .catch(() => first.process.kill('SIGCONT'))
+    await expect.poll(hasEnded, { timeout: 60_000 }).toBe(1)
+    const newer = await second.client.createConversation()
+    await second.client.sendMessage(newer.id, {
+      content: `!write_to_file {"path":"${path}","content":"newer work\\n"}`,
+    })
+    await expect
+      .poll(async () => ofKind(await framesOf(second.client, newer.id), 'final').length, { timeout: 60_000 })
+      .toBe(1)
+    first.process.kill('SIGCONT')
+    // It works again, so it has had its chance to write.
+    const another = await first.client.createConversation()
+    await first.client.sendMessage(another.id, { content: 'hello' })
+    await expect
+      .poll(async () => ofKind(await framesOf(first.client, another.id), 'final').length, { timeout: 30_000 })
+      .toBe(1)
+    expect(readFileSync(join(project, path), 'utf8')).toBe('newer work\n')
+    await Promise.all([first.kill(), second.kill()])
+  }
 })
