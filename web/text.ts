@@ -270,6 +270,17 @@ export const text = {
     checkpoints: (count: number) => s(count, 'checkpoint'),
     allCheckpoints: 'Checkpoints',
     files: (files: number, changed: number) => `${s(files, 'file')}, ${changed} changed`,
+    failed: {
+      restore: 'A restore could be neither finished nor undone',
+      reset: 'A reset could be neither finished nor undone',
+      approve: 'An approval could be neither finished nor undone',
+    },
+    failedAction: 'Restore the files from before it',
+    rescued: 'Rescued files',
+    rescuedMeans:
+      'A program was still writing to these files when they were replaced. Their last state is in the data folder.',
+    overwrote: 'This file had changed since the last checkpoint.',
+    overwroteAction: 'Restore files to before this edit',
   },
 
   work: {
@@ -278,6 +289,8 @@ export const text = {
     willDelete: (count: number) => `Deleted, since they were not there (${count})`,
     willSkip: (count: number) => `Left alone (${count})`,
     skipped: (path: string, reason: string) => `${path}: ${reason}`,
+    rescued: (path: string, file: string) =>
+      `${path}: a program was writing to it; its last state is in the data folder (${file})`,
     undone: (counts: string) => `Undone: ${counts}`,
     report: (restored: number, deleted: number, skipped: number) =>
       `${s(restored, 'file')} restored, ${deleted} deleted${skipped > 0 ? `, ${skipped} skipped` : ''}.`,

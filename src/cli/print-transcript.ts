@@ -8,6 +8,7 @@ import type {
   ToolItem,
   Transcript,
 } from '../replay/transcript.ts'
+import { SHORT_ID } from './arguments.ts'
 import { added, bold, count, dim, printable, removed } from './output.ts'
 
 /** A piece that is printed once, and of which, when it grows, the new part is printed. */
@@ -161,7 +162,10 @@ function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[
 }
 
 function editLine(edit: FileEdit): string {
-  return `${edit.change} ${printable(edit.path)} +${edit.additions} −${edit.deletions}`
+  const kept = edit.previousCheckpoint
+  const hint =
+    kept === null ? '' : ` (the file before it: waymark restore ${kept.slice(0, SHORT_ID)} --path …)`
+  return `${edit.change} ${printable(edit.path)} +${edit.additions} −${edit.deletions}${hint}`
 }
 
 const MAX_DIFF_LINES = 60

@@ -15,6 +15,7 @@ interface Report {
   restored: string[]
   deleted: string[]
   skipped: { path: string; reason: string }[]
+  rescued: readonly { path: string; file: string }[]
 }
 
 export function restoreCommand(): Command {
@@ -61,11 +62,16 @@ export function undoHint(checkpoint: string, conversation: string, flags: Record
 }
 
 /** What was done with files, and what was not; `would` when nothing was done. */
-export function printReport({ restored, deleted, skipped }: Report, would: string | null): void {
+export function printReport({ restored, deleted, skipped, rescued }: Report, would: string | null): void {
   for (const path of restored) console.log(`restored  ${printable(path)}`)
   for (const path of deleted) console.log(`deleted   ${printable(path)}`)
   for (const { path, reason } of skipped) {
     console.log(`${removed('skipped')}   ${printable(path)}: ${printable(reason)}`)
+  }
+  for (const { path, file } of rescued) {
+    console.log(
+      `${removed('rescued')}   ${printable(path)}: a program was writing to it; it is in the data folder, ${printable(file)}`,
+    )
   }
   if (restored.length + deleted.length + skipped.length === 0) {
     return console.log(bold('Nothing to restore: the files are as they were then.'))

@@ -292,6 +292,7 @@ describe('messages and runs', () => {
     expect(replaced?.edits).toEqual([
       {
         path: 'd/e.txt',
+        previousCheckpoint: null,
         change: 'modified',
         additions: 1,
         deletions: 1,

@@ -58,8 +58,9 @@ export function endRun(run: OwnRun, status: RunStatus, endedAt: string): void {
 }
 
 export function editOf(frame: Frame<'file.edit'>): FileEdit {
-  const { path, change, additions, deletions, diff } = frame
-  return { path, change, additions, deletions, diff: diff ?? null }
+  const { path, change, additions, deletions, diff, previous_checkpoint } = frame
+  const previous = previous_checkpoint ?? null
+  return { path, change, additions, deletions, diff: diff ?? null, previousCheckpoint: previous }
 }
 
 /** An edit belongs on the card of the call that made it. */

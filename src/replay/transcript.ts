@@ -142,6 +142,8 @@ export interface FileEdit {
   additions: number
   deletions: number
   diff: string | null
+  /** Has the file as it was right before, when it had changed since the checkpoint of the message. */
+  previousCheckpoint: string | null
 }
 
 /** Something that happened besides what was said: shown between entries, or inside a run. */

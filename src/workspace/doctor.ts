@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from '../git/git.ts'
@@ -12,6 +12,7 @@ import {
   sizeOfFolder,
   storeFolder,
 } from './repository.ts'
+import { listRescued } from './rescued.ts'
 import { recordsOf, sizeOfStore } from './store-upkeep.ts'
 
 /** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
@@ -131,6 +132,13 @@ export async function examine(deps: {
       const pending = await deps.store.pending(id)
       if (pending)
         found.push(`a ${pending.kind} has not been finished; a running server finishes it by itself`)
+      const failed = await deps.store.failed(id)
+      if (failed) {
+        found.push(
+          `a ${failed.kind} of ${failed.at} could be neither finished nor undone (${failed.reason}); ` +
+            `the files as they were before it: waymark restore ${failed.safetyCheckpoint?.slice(0, 10)} -c ${failed.conversationId}`,
+        )
+      }
     }
     const deleted = await deps.store.expiredAmong(conversationsOnDisk(dataDir))
     if (deleted.length > 0) {
@@ -138,11 +146,8 @@ export async function examine(deps: {
         `${deleted.length} deleted conversations still have checkpoints; the hourly collection drops them`,
       )
     }
-    const rescued = join(dataDir, 'rescued')
-    if (existsSync(rescued)) {
-      found.push(
-        `${readdirSync(rescued).length} files could not go back to their place; they are in ${rescued}`,
-      )
+    for (const { path, file } of listRescued(join(dataDir, 'rescued'))) {
+      found.push(`${path} was written to while it was replaced; its last state is ${join(dataDir, file)}`)
     }
     if (existsSync(join(dataDir, 'manifest.db'))) {
       const manifest = openManifest(join(dataDir, 'manifest.db'))

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { DiffView as DiffAnswer } from '../../src/protocol/api/work.ts'
+import type { DiffView as DiffAnswer, SessionView } from '../../src/protocol/api/work.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { dateOf } from '../format.ts'
@@ -34,7 +34,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
   })
   if (session.isPending) return <p className="loading">{text.looking}</p>
   if (session.isError) return <p className="failure">{explain(session.error)}</p>
-  const { active_session, changed_files, sessions } = session.data
+  const { active_session, changed_files, sessions, failed_change, rescued } = session.data
   const sum = (part: 'additions' | 'deletions') =>
     changed_files.reduce((total, file) => total + file[part], 0)
   const close = () => setAsked(null)
@@ -75,8 +75,16 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
         {isRunning && <p className="quiet">{text.changes.busy}</p>}
         {!mayChange && <p className="quiet">{text.changes.mayNot}</p>}
       </header>
+      {failed_change && (
+        <FailedChange
+          failed={failed_change}
+          isOwn={failed_change.conversation_id === conversationId}
+          onRestore={askRestore}
+        />
+      )}
       {diff.isError && <p className="failure">{explain(diff.error)}</p>}
       <ChangedFiles files={diff.data?.files ?? []} />
+      {rescued.length > 0 && <RescuedFiles files={rescued} />}
       <h2>{text.changes.sessions}</h2>
       <ul className="sessions">
         {sessions.toReversed().map(({ name, status, closed_at, checkpoint_count }) => (
@@ -94,6 +102,47 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
       {asked === 'approve' && <ApproveDialog {...{ conversationId, isRunning }} onClose={close} />}
       {asked === 'reset' && <ResetDialog {...{ conversationId, isRunning }} onClose={close} />}
     </div>
+  )
+}
+
+/** A change of files that ended in the middle; the files as they were are a click away. */
+function FailedChange({
+  failed,
+  isOwn,
+  onRestore,
+}: {
+  failed: NonNullable<SessionView['failed_change']>
+  isOwn: boolean
+  onRestore(checkpointId: string): void
+}) {
+  const { kind, reason, safety_checkpoint: safety } = failed
+  return (
+    <div className="failure" role="alert">
+      <p>
+        <strong>{text.changes.failed[kind]}</strong> {reason}
+      </p>
+      {isOwn && safety !== null && (
+        <Button icon="restore" onClick={() => onRestore(safety)}>
+          {text.changes.failedAction}
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function RescuedFiles({ files }: { files: SessionView['rescued'] }) {
+  return (
+    <>
+      <h2>{text.changes.rescued}</h2>
+      <p className="quiet">{text.changes.rescuedMeans}</p>
+      <ul>
+        {files.map(({ path, file }) => (
+          <li key={file}>
+            <code>{path}</code> <span className="quiet">{file}</span>
+          </li>
+        ))}
+      </ul>
+    </>
   )
 }
 

@@ -4,6 +4,7 @@ export interface FilesReport {
   restored: readonly string[]
   deleted: readonly string[]
   skipped: readonly { path: string; reason: string }[]
+  rescued: readonly { path: string; file: string }[]
 }
 
 const SHOWN = 100

@@ -13,7 +13,7 @@ export function sayRestored(
   notices: Notices,
   how: 'done' | 'undone' = 'done',
 ): void {
-  const { restored, deleted, skipped } = report
+  const { restored, deleted, skipped, rescued } = report
   const counts = text.work.report(restored.length, deleted.length, skipped.length)
   const undo = {
     label: how === 'done' ? text.undo : text.redo,
@@ -21,7 +21,10 @@ export function sayRestored(
   }
   notices.show({
     message: how === 'done' ? counts : text.work.undone(counts),
-    details: skipped.map(({ path, reason }) => text.work.skipped(path, reason)),
+    details: [
+      ...skipped.map(({ path, reason }) => text.work.skipped(path, reason)),
+      ...rescued.map(({ path, file }) => text.work.rescued(path, file)),
+    ],
     conversationId,
     about: `files ${conversationId}`,
     ...(safety === null ? {} : { actions: [undo] }),

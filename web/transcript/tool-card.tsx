@@ -1,9 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { memo, useEffect, useRef } from 'react'
 import type { FileEdit, ToolItem } from '../../src/replay/transcript.ts'
+import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { ShowAll } from '../controls/show-all.tsx'
 import { durationOf, shortened } from '../format.ts'
+import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -178,6 +180,7 @@ export function Edit({ edit }: { edit: FileEdit }) {
         <code>{edit.path}</code>
         <Counts {...edit} />
       </p>
+      {edit.previousCheckpoint !== null && <Overwrote checkpointId={edit.previousCheckpoint} />}
       {edit.diff === null ? (
         <p className="quiet">{text.diff.none}</p>
       ) : edit.diff === '' ? (
@@ -186,6 +189,22 @@ export function Edit({ edit }: { edit: FileEdit }) {
         <DiffView diff={edit.diff} label={edit.path} />
       )}
     </div>
+  )
+}
+
+/** The agent replaced something that a person, or a command, had written during the run. */
+function Overwrote({ checkpointId }: { checkpointId: string }) {
+  const askRestore = useAskRestore()
+  const isReadOnly = useReadOnly()
+  return (
+    <p className="quiet">
+      {text.changes.overwrote}{' '}
+      {!isReadOnly && (
+        <Button look="quiet" onClick={() => askRestore(checkpointId)}>
+          {text.changes.overwroteAction}
+        </Button>
+      )}
+    </p>
   )
 }
 

@@ -253,6 +253,19 @@ describe('files', () => {
     ])
   })
 
+  it('[W10] one that has changed since the model read it is not replaced in', async () => {
+    await run('read_file', { path: 'src/a.txt' })
+    await writeFile(join(root, 'src/a.txt'), 'inside, and saved by a person')
+    const replace = { path: 'src/a.txt', search: 'inside', replace: 'outside' }
+    await expect(run('replace_in_file', replace)).rejects.toThrow(/has changed since it was read/)
+    expect(await readFile(join(root, 'src/a.txt'), 'utf8')).toBe('inside, and saved by a person')
+    await run('read_file', { path: 'src/a.txt' })
+    await run('replace_in_file', replace)
+    expect(await readFile(join(root, 'src/a.txt'), 'utf8')).toBe('outside, and saved by a person')
+    // What a tool wrote is what the model knows.
+    await run('replace_in_file', { ...replace, search: 'outside', replace: 'inside' })
+  })
+
   it('are found by a pattern, by a glob, and within limits', async () => {
     for (const name of ['one.ts', 'two.ts', 'three.md'])
       await writeFile(join(root, 'src', name), `${name}\nneedle 1\n`)
