@@ -413,7 +413,6 @@ export function openWorkspace(
     const bytes = command.bytes === null ? null : Buffer.from(command.bytes)
     const folders = createOpenFolders(root)
     let kept: MadeCheckpoint | null = null
-    let last: string | undefined
     try {
       for (let attempt = 0; attempt < EDIT_ATTEMPTS; attempt++) {
         const found = lookAt(folders.get(parentOf(path), false)?.at(nameOf(path)) ?? '')
@@ -421,14 +420,14 @@ export function openWorkspace(
         if (found === null && bytes === null) return { isDone: false, why: 'missing' }
         if (command.expected !== undefined && sha256(found?.bytes) !== command.expected) break
         await known.beforeWrite(path)
-        let made: MadeCheckpoint | null = null
-        if (!(await isKept(path, found, last ?? command.checkpoint.parents[0]))) {
-          kept = made = await checkpoint(command.checkpoint)
-          last = made.id
-          // Changed again meanwhile: what the checkpoint has is not what is there now.
-          if (!(await isKept(path, found, last))) continue
+        if (await isKept(path, found, kept?.id ?? command.checkpoint.parents[0])) await confirm(null)
+        else {
+          const made = await checkpoint(command.checkpoint)
+          // Listed before it counts as kept: it may hold a version that was saved since we looked.
+          await confirm(made)
+          kept = made
+          if (!(await isKept(path, found, made.id))) continue
         }
-        await confirm(made)
         const to = bytes && { mode: found?.mode === '100755' ? found.mode : '100644', oid: blobId(bytes) }
         const permissions = isFile(found) ? found.permissions : usualPermissions(0, options.umask)
         const action = { path, from: found, to, permissions, ...(bytes ? { body: bytes } : {}) }

@@ -53,8 +53,9 @@ function createEditor(path: string) {
   let last: string | null = null
   let isOwn = true
   let count = 0
-  /** Held open across saves, as logs and databases are. */
+  /** Held open across saves, as logs and databases are; not for longer than a replaced file is looked at. */
   let held = -1
+  let heldSince = 0
 
   function contentOf(descriptor: number): Buffer {
     const bytes = Buffer.alloc(fstatSync(descriptor).size)
@@ -86,7 +87,14 @@ function createEditor(path: string) {
       return bytes
     },
     held: (text) => {
-      if (held < 0) held = openSync(file, 'a+')
+      if (held >= 0 && heldSince < performance.now() - 500) {
+        closeSync(held)
+        held = -1
+      }
+      if (held < 0) {
+        held = openSync(file, 'a+')
+        heldSince = performance.now()
+      }
       writeSync(held, text)
       return contentOf(held)
     },

@@ -1,6 +1,6 @@
 // Restores on a disk that has less and less room, in a process of its own: <project> <rounds>. Prints what each round came to.
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { readConfig } from '../../src/config.ts'
@@ -30,7 +30,11 @@ function clearFiles(): void {
 function fill(free: number): void {
   const { bavail, bsize } = statfsSync(disk)
   const bytes = bavail * bsize - free
-  if (bytes > 0) writeFileSync(ballast, Buffer.alloc(bytes, 1))
+  const piece = Buffer.alloc(1024 * KILOBYTE, 1)
+  writeFileSync(ballast, '')
+  for (let left = bytes; left > 0; left -= piece.length) {
+    appendFileSync(ballast, left < piece.length ? piece.subarray(0, left) : piece)
+  }
 }
 
 async function idle(client: Client, id: string): Promise<void> {

@@ -28,8 +28,14 @@ it('[W4] [W5] a restore on a full disk is carried out whole or not at all, and n
 }, async (context) => {
   if (!mountNamespace) return context.skip('this system does not let us mount a small disk')
   const folder = await mkdtemp(join(tmpdir(), 'waymark-small-'))
-  const args = [String(rounds(10, 300))]
-  const disk = onSmallDisk(mountNamespace, { folder, size: '96m', script, args })
+  const count = rounds(10, 300)
+  // Each round keeps its checkpoints.
+  const disk = onSmallDisk(mountNamespace, {
+    folder,
+    size: `${64 + count * 6}m`,
+    script,
+    args: [String(count)],
+  })
   const child = spawn('unshare', disk, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const [[results]] = (await Promise.all([once(child, 'message'), untilExit(child)])) as unknown as [
     [Round[]],
