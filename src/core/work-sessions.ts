@@ -146,6 +146,12 @@ export const labels = {
 } as const
 
 export function workspaceNotHere(named: string | null, here: string): WaymarkError {
+  if (named === null) {
+    return new WaymarkError(
+      'workspace_not_here',
+      'This conversation is about no files. Fork it, or start another, to work on the files of this project.',
+    )
+  }
   const copy = copyOf(named)
   if (copy?.workspaceId === here) {
     return new WaymarkError(

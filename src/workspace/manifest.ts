@@ -146,7 +146,8 @@ export function openManifest(path: string, copy: string | null = null): Manifest
       }))
     },
     noteToolWritten({ path, wasLeftOut, before, at }) {
-      db.prepare(`insert or ignore into tool_written${suffix} values (?, ?, ?, ?, ?)`).run(
+      const columns = 'path, was_left_out, before_object_id, before_mode, at'
+      db.prepare(`insert or ignore into tool_written${suffix} (${columns}) values (?, ?, ?, ?, ?)`).run(
         path,
         wasLeftOut ? 1 : 0,
         before?.oid ?? null,
@@ -185,6 +186,7 @@ function openDatabase(path: string, suffix: string): { db: Database.Database; is
     db.pragma('journal_mode = WAL')
     const isNew = !db.prepare('select 1 from sqlite_master where name = ?').get(`files${suffix}`)
     db.exec(tablesOf(suffix))
+    addColumn(db, `tool_written${suffix}`, 'was_left_out', 'integer not null default 1')
     return { db, isNew }
   }
   try {
@@ -195,6 +197,13 @@ function openDatabase(path: string, suffix: string): { db: Database.Database; is
     renameSync(path, `${path}.damaged-${Date.now()}`)
     return open()
   }
+}
+
+/** Manifests of early versions lack columns. */
+function addColumn(db: Database.Database, table: string, column: string, definition: string): void {
+  const columns = db.pragma(`table_info(${table})`) as { name: string }[]
+  if (columns.some(({ name }) => name === column)) return
+  db.exec(`alter table ${table} add column ${column} ${definition}`)
 }
 
 function entryOf(row: FileRow): FileEntry {

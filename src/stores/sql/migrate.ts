@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
+import { DEFAULT_MIGRATION_TABLE, type Migration, Migrator } from 'kysely/migration'
 import { ledgerTables } from './migrations/0001-ledger.ts'
 import { runTables } from './migrations/0002-runs.ts'
 import { workspaceTables } from './migrations/0003-workspace.ts'
@@ -7,6 +7,7 @@ import { lineTables } from './migrations/0004-lines.ts'
 import { contextTables } from './migrations/0005-context.ts'
 import { questionTables } from './migrations/0006-questions.ts'
 import { keepTables } from './migrations/0007-keep.ts'
+import { hasColumn, repairEdited } from './repair-edited.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
 type Statement = string | { sqlite: string | null; postgres: string | null }
@@ -34,17 +35,37 @@ const words = {
 
 export async function migrate(db: Kysely<unknown>, engine: keyof typeof words): Promise<void> {
   const provider = { getMigrations: async () => mapValues(migrations, (ddl) => asMigration(ddl, engine)) }
+  const executed = await executedIn(db)
+  const unknown = [...executed].filter((name) => !Object.hasOwn(migrations, name))
+  if (unknown.length > 0) {
+    throw new Error(
+      `it was written by a newer version of Waymark (${unknown.join(', ')}); use that version, or restore a backup made before the upgrade`,
+    )
+  }
+  await repairEdited(db, executed, (statement, within) => runStatement(statement, engine, within))
   const { error } = await new Migrator({ db, provider }).migrateToLatest()
-  if (error) throw new Error('could not bring the database to this version', { cause: error })
+  if (!error) return
+  const why = error instanceof Error ? error.message : String(error)
+  throw new Error(`it could not be brought to this version: ${why}`, { cause: error })
+}
+
+async function executedIn(db: Kysely<unknown>): Promise<Set<string>> {
+  if (!(await hasColumn(db, DEFAULT_MIGRATION_TABLE, 'name'))) return new Set()
+  const { rows } = await sql<{
+    name: string
+  }>`select name from ${sql.table(DEFAULT_MIGRATION_TABLE)}`.execute(db)
+  return new Set(rows.map((row) => row.name))
+}
+
+async function runStatement(one: Statement, engine: keyof typeof words, db: Kysely<unknown>): Promise<void> {
+  const statement = typeof one === 'string' ? one : one[engine]
+  if (statement !== null) await sql.raw(inWordsOf(engine, statement)).execute(db)
 }
 
 function asMigration(ddl: readonly Statement[], engine: keyof typeof words): Migration {
   return {
     async up(db) {
-      for (const one of ddl) {
-        const statement = typeof one === 'string' ? one : one[engine]
-        if (statement !== null) await sql.raw(inWordsOf(engine, statement)).execute(db)
-      }
+      for (const one of ddl) await runStatement(one, engine, db)
     },
   }
 }

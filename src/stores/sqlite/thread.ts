@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'better-sqlite3'
-import { Kysely, SqliteDialect } from 'kysely'
+import { type DialectAdapter, Kysely, SqliteDialect } from 'kysely'
 import type { Outcome, Write } from '../engine.ts'
 import { sqlite } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
@@ -36,6 +36,13 @@ export type ThreadReply = { id: number } & ({ outcomes: Outcome[] } | { appended
 
 const BUSY_TIMEOUT_MS = 10_000
 
+/** SQLite rolls definitions back like any other write, so a migration that is killed leaves nothing half-made. */
+class AtomicDialect extends SqliteDialect {
+  override createAdapter(): DialectAdapter {
+    return Object.defineProperty(super.createAdapter(), 'supportsTransactionalDdl', { value: true })
+  }
+}
+
 const { path, role } = workerData as ThreadData
 const port = parentPort
 if (!port) throw new Error('this file runs as a thread')
@@ -47,7 +54,7 @@ if (role === 'writer') {
   database.pragma('journal_mode = WAL')
   // A log that is used again is cheaper to sync than one that grows: 8 MB took a fifth off a group commit against 80 MB.
   database.pragma('wal_autocheckpoint = 2000')
-  await migrate(new Kysely({ dialect: new SqliteDialect({ database }) }), 'sqlite')
+  await migrate(new Kysely({ dialect: new AtomicDialect({ database }) }), 'sqlite')
 }
 // Set last: in WAL the driver falls back to NORMAL, which can lose commits when the machine fails.
 database.pragma('synchronous = FULL')
