@@ -1,7 +1,7 @@
 // What stands between a message and the model: comparing the indexed files with what is there, finding snippets, planning the request.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Entry, planRequest } from '../src/core/context.ts'
+import { type Entry, noneEarlier, planRequest } from '../src/core/context.ts'
 import { createRetrieval } from '../src/retrieval/retrieval.ts'
 import { createIndexStore } from '../src/stores/index-store.ts'
 import { openSqlite } from '../src/stores/sqlite/open.ts'
@@ -76,6 +76,7 @@ for (let round = 0; round < ROUNDS; round++) {
   if (chunks.length !== 6) throw new Error('no snippets')
   planRequest({
     entries: [...entries, asked],
+    earlier: noneEarlier,
     turn: 'msg_last',
     surroundings: { files: [], skipped: [], chunks },
     chain: { responseId: 'r', at: 0, model: 'm', provider: null, entries: ENTRIES, files: {}, chunks: [] },

@@ -3,7 +3,16 @@ import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses
 import { type Agent, ModelFailure, type Turn } from '../core/agent.ts'
 import type { AgentStates } from '../core/agent-states.ts'
 import type { Clock } from '../core/clock.ts'
-import { type Chain, type Entry, type ModelItem, type PlannedRequest, planRequest } from '../core/context.ts'
+import {
+  type Chain,
+  type Entry,
+  type ModelItem,
+  needsEarlier,
+  noneEarlier,
+  type PlannedRequest,
+  planRequest,
+  type Situation,
+} from '../core/context.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Rules } from '../core/questions.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
@@ -14,7 +23,8 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
 import { findActiveFiles, hashOf, touchedBy } from './active-files.ts'
 import { type AssemblerDependencies, createAssembler, withTokens } from './assembling.ts'
-import { type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
+import { unpackEntries } from './entry-chunks.ts'
+import { type Base, type GraphState, type GraphSteps, type ModelStep, nothingAround } from './graph.ts'
 import type { McpTools } from './mcp.ts'
 import { fitMemory, type MemoryWish } from './memory.ts'
 import { type ModelRequest, type Provider, UNKNOWN_PREVIOUS } from './provider/provider.ts'
@@ -123,14 +133,17 @@ export function createAgent(deps: AgentDependencies): Agent {
       const runId = newId('run', clock.now())
       const past = await states.past({ tenant, conversationId, runId })
       const saver = new StateSaver({ states, base: past.state?.id ?? null })
-      const state = past.state ? await apart(() => readGraph(saver, runId)) : { items: [], chain: null }
+      const state = past.state
+        ? await apart(() => readGraph(saver, runId))
+        : { items: [], chain: null, base: null }
       const next = { tenant, conversationId, runId, message: { messageId: '', content: '', extras: {} } }
       const { entries, isWhole } = await assembler.newFor(next, past)
       const added = entries.slice(0, -1).map(withTokens)
       const chain = isWhole ? null : state.chain
       const found = await findActiveFiles(await deps.activeFiles(workspaceId), [], chain)
-      const plan = planRequest({
+      const situation = {
         entries: isWhole ? added : [...state.items, ...added],
+        earlier: isWhole ? noneEarlier : (state.base ?? noneEarlier),
         turn: '',
         surroundings: { ...found, chunks: [] },
         chain,
@@ -138,8 +151,9 @@ export function createAgent(deps: AgentDependencies): Agent {
         model: setting.model,
         provider: setting.providerUrl,
         isKept,
-      })
-      return { chain: plan.step, parts: plan.parts }
+      }
+      const plan = planRequest(await withEarlier(situation, state.base))
+      return { chain: plan.step, parts: plan.parts, held: plan.held }
     },
   }
 
@@ -165,10 +179,12 @@ export function createAgent(deps: AgentDependencies): Agent {
     const fitted = await fit(turn, tools, state)
     if (fitted) writer.write(fitted.frame)
     const entries = fitted?.entries ?? state.items
+    const base = fitted ? null : (state.base ?? null)
     let broken: 'refused' | 'memory' | undefined = fitted ? 'memory' : undefined
     for (;;) {
-      const plan = planRequest({
+      const situation = {
         entries,
+        earlier: base ?? noneEarlier,
         turn: message.messageId,
         surroundings: state.surroundings ?? nothingAround,
         chain: state.chain ?? null,
@@ -177,7 +193,8 @@ export function createAgent(deps: AgentDependencies): Agent {
         provider: turn.setting.providerUrl,
         isKept,
         ...(broken ? { broken } : {}),
-      })
+      }
+      const plan = planRequest(await withEarlier(situation, base))
       const notice = notices[plan.step]
       if (notice !== undefined) writer.write({ kind: 'lifecycle', status: 'in_progress', reason: notice })
       const request = requestOf(turn.setting, plan, tools.definitions)
@@ -191,13 +208,26 @@ export function createAgent(deps: AgentDependencies): Agent {
         )
         if (isWanted) await crossOff(turn)
         const chain = chainBehind(turn.setting, state.chain ?? null, plan, result, output.length)
-        return { result, chain, items: fitted ? { reset: [...entries, ...output] } : output }
+        return { result, chain, base, items: fitted ? { reset: [...entries, ...output] } : output }
       } catch (error) {
         const isUnknown = error instanceof ModelFailure && error.code === UNKNOWN_PREVIOUS
         if (!isUnknown || plan.previousResponseId === null || broken) throw error
         broken = 'refused'
       }
     }
+  }
+
+  /** Loads the whole history where the request is made of more than its last part. */
+  async function withEarlier(situation: Situation, base: Base | null): Promise<Situation> {
+    if (!base || !needsEarlier(situation)) return situation
+    return { ...situation, entries: await allEntries(base, situation.entries), earlier: noneEarlier }
+  }
+
+  async function allEntries(
+    base: Base | null | undefined,
+    last: readonly Entry[],
+  ): Promise<readonly Entry[]> {
+    return base ? [...unpackEntries(await states.entries(base.chunk)), ...last] : last
   }
 
   /** What the model sees when all of it is too much; null when it is not. */
@@ -218,7 +248,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         },
       },
       {
-        entries: state.items,
+        entries: await allEntries(state.base, state.items),
         turn: message.messageId,
         besides: (count) => fixed.reduce((sum, text) => sum + count(text), 0),
         wish,
@@ -254,6 +284,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         },
       ],
       seen: { entries: 0, files: {}, chunks: [] },
+      held: { parts: 0, tokens: 0 },
     }
     const record = createRunRecord()
     const writer = {
@@ -322,6 +353,7 @@ export function createAgent(deps: AgentDependencies): Agent {
           previous_response_id: plan.previousResponseId,
           chain: plan.step,
           parts: [...(request.instructions ? headParts(request) : []), ...plan.parts],
+          held: plan.held,
         }
         const body = JSON.stringify({ ...request, stream: true })
         await responses.begin({ id, tenant, conversationId, runId, request: body, details }, fence)

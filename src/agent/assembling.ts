@@ -1,5 +1,5 @@
 import type { Turn } from '../core/agent.ts'
-import type { RunPast } from '../core/agent-states.ts'
+import type { AgentStates, RunPast } from '../core/agent-states.ts'
 import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
 import { type Entry, type FoundChunk, textIn } from '../core/context.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
@@ -9,11 +9,13 @@ import type { Cursor } from '../protocol/cursor.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
 import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
 import type { SetTurn } from './agent.ts'
-import type { Assembled, GraphState } from './graph.ts'
+import { packEntries } from './entry-chunks.ts'
+import type { Assembled, Base, GraphState } from './graph.ts'
 import { historyOf } from './history.ts'
 import { estimateTokens } from './tokens.ts'
 
 export interface AssemblerDependencies {
+  states: Pick<AgentStates, 'putEntries'>
   ledger: Pick<Ledger, 'page'>
   /** Finds pieces of files for a question. */
   retrieval: Finder
@@ -25,6 +27,9 @@ export interface AssemblerDependencies {
 
 const FRAMES_AT_ONCE = 500
 const MOST_CHUNKS = 6
+/** With more turns, or entries, than this the older ones leave the state. */
+const MOST_TURNS = 40
+const MOST_ENTRIES = 400
 
 /** What finds pieces of files. */
 export interface Finder {
@@ -43,13 +48,31 @@ export interface Finder {
 type Asked = Pick<Turn, 'tenant' | 'conversationId' | 'runId' | 'message'>
 
 /** What is new for the model in a run, and what goes with its question. */
-export function createAssembler({ ledger, retrieval, attachments, activeFiles, log }: AssemblerDependencies) {
+export function createAssembler(deps: AssemblerDependencies) {
+  const { ledger, states, retrieval, attachments, activeFiles, log } = deps
   return { assemble, newFor }
+
+  /**
+   * Stores the entries of earlier turns once there are many, so that the state stays small however long the conversation
+   * becomes. Null while they are few.
+   */
+  async function sealOlder(turn: SetTurn, past: RunPast, state: GraphState): Promise<Base | null> {
+    const { items = [], base = null } = state
+    const turns = new Set(items.map((entry) => entry.turn)).size
+    if (!past.state || (turns < MOST_TURNS && items.length < MOST_ENTRIES)) return null
+    const { conversationId, runId, hold } = turn
+    const chunk = { id: past.state.id, parent: base?.chunk ?? null, bytes: packEntries(items) }
+    await states.putEntries(chunk, { conversationId, runId, epoch: hold.epoch })
+    const tokens = items.reduce((sum, entry) => sum + entry.tokens, base?.tokens ?? 0)
+    return { chunk: chunk.id, count: (base?.count ?? 0) + items.length, tokens }
+  }
 
   async function assemble(turn: SetTurn, past: RunPast, state: GraphState): Promise<Assembled> {
     const { entries, isWhole } = await newFor(turn, past)
     const added = entries.map(withTokens)
-    const items = isWhole ? { reset: added } : added
+    const older = isWhole ? null : await sealOlder(turn, past, state)
+    const items = isWhole || older ? { reset: added } : added
+    const base = isWhole ? null : (older ?? state.base ?? null)
     const chain = isWhole ? null : (state.chain ?? null)
     const given = turn.message.extras.activeFiles ?? []
     const found = await findActiveFiles(await activeFiles(turn.workspaceId), given, chain)
@@ -57,7 +80,7 @@ export function createAssembler({ ledger, retrieval, attachments, activeFiles, l
     const chunks = await findChunks(turn)
     // What goes whole need not go in pieces.
     const surroundings = { ...found, chunks: chunks.filter((chunk) => !active.has(chunk.path)) }
-    return { items, surroundings, chain }
+    return { items, base, surroundings, chain }
   }
 
   /** Pieces of files as they are now (C7). */

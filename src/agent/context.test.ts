@@ -435,16 +435,14 @@ describe('what the model is sent', () => {
     expect(then.parts.at(-1)).toMatchObject({ origin: { type: 'message', role: 'user' }, sent: true })
     const now = await server.client.context(id)
     expect(now.chain).toBe('follow_up')
-    expect(now.parts.slice(2)).toMatchObject([
-      { sent: false, why: 'the provider has it' },
-      { sent: false },
-      { sent: true, why: 'new since the last response' },
-    ])
+    expect(now.parts.slice(2)).toMatchObject([{ sent: true, why: 'new since the last response' }])
+    expect(now.held).toMatchObject({ parts: 2 })
+    expect(now.tokens.not_sent).toBe(now.held.tokens)
     expect(now.tokens.sent).toBeGreaterThan(0)
     expect(then.next).toBe(null)
     expect(now.next).toMatchObject({ chain: 'follow_up' })
-    expect(now.next?.parts).toHaveLength(4)
-    expect(now.next?.parts.every((part) => !part.sent)).toBe(true)
+    expect(now.next?.parts).toHaveLength(0)
+    expect(now.next?.held).toMatchObject({ parts: 4 })
     await restart({ model: 'other' })
     const next = (await server.client.context(id)).next
     expect(next).toMatchObject({ chain: 'changed' })

@@ -1,5 +1,5 @@
 import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint'
-import type { Chain, Entry, ModelItem, Surroundings } from '../core/context.ts'
+import type { Chain, EarlierEntries, Entry, ModelItem, Surroundings } from '../core/context.ts'
 import type { Usage } from '../protocol/frames.ts'
 import type { FunctionCall, ModelResult } from './provider/stream-frames.ts'
 import type { StateSaver } from './state-saver.ts'
@@ -11,8 +11,10 @@ import type { StateSaver } from './state-saver.ts'
  *                  └──► end
  */
 export interface GraphState {
-  /** Everything the model is told, oldest first. Kept as what each step added, so that a long history costs no more. */
+  /** What the model is told, oldest first, behind what `base` stands for. Kept as what each step added. */
   items: Entry[]
+  /** Older entries, stored once and not loaded with the state; null when there are none. */
+  base: Base | null
   /** What goes with this run's question. */
   surroundings: Surroundings
   /** What the provider remembers of it; null when nothing. */
@@ -34,7 +36,13 @@ export interface GraphSteps {
   runTools(state: GraphState): Promise<{ items: Entry[]; chain: Chain | null }>
 }
 
+/** The last chunk of older entries, with how much there is up to it. */
+export interface Base extends EarlierEntries {
+  chunk: string
+}
+
 export interface Assembled {
+  base: Base | null
   items: Entry[] | Reset
   surroundings: Surroundings
   chain: Chain | null
@@ -42,6 +50,7 @@ export interface Assembled {
 
 export interface ModelStep {
   result: ModelResult
+  base: Base | null
   items: Entry[] | Reset
   chain: Chain | null
 }
@@ -86,11 +95,11 @@ export async function runGraph(options: GraphOptions): Promise<GraphState & { st
 export async function readGraph(
   saver: StateSaver,
   threadId: string,
-): Promise<Pick<GraphState, 'items' | 'chain'>> {
+): Promise<Pick<GraphState, 'items' | 'chain' | 'base'>> {
   const graph = await compile(NO_STEPS, saver, 1)
   const { values } = await graph.getState({ configurable: { thread_id: threadId } })
-  const { items = [], chain = null } = values as Partial<GraphState>
-  return { items, chain }
+  const { items = [], chain = null, base = null } = values as Partial<GraphState>
+  return { items, chain, base }
 }
 
 const NO_STEPS = {} as GraphSteps
@@ -105,6 +114,7 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
       reducer: (items: Entry[], added: (Entry[] | Reset)[]) => added.reduce(addEntries, items),
       snapshotFrequency: SNAPSHOT_EVERY,
     }),
+    base: z.custom<Base | null>(),
     surroundings: z.custom<Surroundings>(),
     chain: z.custom<Chain | null>(),
     pending: z.custom<FunctionCall[]>(),
@@ -116,9 +126,10 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
   return new StateGraph(schema)
     .addNode('assemble', async (state) => ({ ...(await steps.assemble(state)) }))
     .addNode('model', async (state) => {
-      const { result, items, chain } = await steps.callModel(state)
+      const { result, items, chain, base } = await steps.callModel(state)
       return {
         items,
+        base,
         chain,
         pending: result.calls,
         modelCalls: state.modelCalls + 1,

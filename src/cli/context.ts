@@ -52,7 +52,7 @@ function print(context: ContextView): void {
   const { response_id, model, chain, status, tokens, event_number } = context
   console.log(`${bold(response_id)}  ${printable(model)}  ${status}  ${dim(`after event ${event_number}`)}`)
   console.log(dim(steps[chain]))
-  for (const { origin, tokens: size, sent, why } of context.parts) {
+  for (const { origin, tokens: size, sent, why } of withHeld(context)) {
     const line = `${sent ? '+' : ' '} ${String(size).padStart(7)}  ${printable(nameOf(origin)).padEnd(44)}  ${dim(why)}`
     console.log(sent ? line : dim(line))
   }
@@ -65,6 +65,13 @@ function print(context: ContextView): void {
 
 type Origin = ContextView['parts'][number]['origin']
 
+/** What earlier requests have sent, as one part. */
+function withHeld({ parts, held }: Pick<ContextView, 'parts' | 'held'>): ContextView['parts'] {
+  if (held.parts === 0) return parts
+  const origin = { type: 'held', count: held.parts }
+  return [{ origin, tokens: held.tokens, sent: false, why: 'the provider has it' }, ...parts]
+}
+
 const names: Record<string, (origin: Origin) => string> = {
   file: ({ path = '' }) => `file ${path}`,
   chunk: ({ path = '', start_line = 0, end_line = 0 }) => `snippet ${path}:${start_line}-${end_line}`,
@@ -73,6 +80,8 @@ const names: Record<string, (origin: Origin) => string> = {
   tool_call: ({ name = '' }) => `call of ${name}`,
   tool_output: ({ tool_call_id = '' }) => `outcome of ${tool_call_id}`,
   tools: ({ count: number = 0 }) => count(number, 'tool'),
+  held: ({ count: number = 0 }) => `${count(number, 'part')} of earlier requests`,
+  history: (origin) => `${count(Number(origin.parts ?? 0), 'part')} of the earlier history`,
 }
 
 function nameOf(origin: Origin): string {

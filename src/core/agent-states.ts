@@ -10,8 +10,19 @@ export interface AgentStates {
   get(place: { threadId: string; namespace: string; id: string | null }): Promise<StoredAgentState | null>
   list(query: AgentStatesQuery): Promise<StoredAgentState[]>
   deleteThread(threadId: string): Promise<void>
+  /** Stores older entries of a history once; states that come later name them. Storing the same again changes nothing. */
+  putEntries(chunk: EntryChunk, fence: Fence | null): Promise<void>
+  /** The chunk with this id and all before it, the oldest first. */
+  entries(id: string): Promise<Uint8Array[]>
   /** Where a run begins on its line: behind which state, and where its own frames are. */
   past(query: { tenant: string; conversationId: ConversationId; runId: RunId }): Promise<RunPast>
+}
+
+export interface EntryChunk {
+  /** The id of the agent state that it was taken from: it goes with that state. */
+  id: string
+  parent: string | null
+  bytes: Uint8Array
 }
 
 export interface Fence {

@@ -3,7 +3,7 @@ import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { RunHold } from './ledger.ts'
 import type { Grant, Question } from './questions.ts'
 import type { MessageExtras } from './queue.ts'
-import type { ChainStep, ContextPart } from './responses.ts'
+import type { ChainStep, ContextPart, HeldParts } from './responses.ts'
 import type { RunRecord } from './run-record.ts'
 import type { RunWriter } from './run-writer.ts'
 
@@ -19,7 +19,7 @@ export interface Agent {
     tenant: string
     conversationId: ConversationId
     workspaceId: string | null
-  }): Promise<{ chain: ChainStep; parts: ContextPart[] }>
+  }): Promise<{ chain: ChainStep; parts: ContextPart[]; held: HeldParts }>
 }
 
 export interface Turn {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Chain, type Entry, planRequest } from './context.ts'
+import { type Chain, type Entry, needsEarlier, noneEarlier, planRequest } from './context.ts'
 import { planMemory } from './memory.ts'
 
 const entry = (item: object, turn: string | null = 'a', tokens = 10): Entry => ({ item, turn, tokens })
@@ -13,7 +13,49 @@ const chain = (entries: number): Chain => ({
   files: {},
   chunks: [],
 })
-const situation = { turn: 'b', surroundings: around, now: 1, model: 'm', provider: null, isKept: true }
+const situation = {
+  turn: 'b',
+  earlier: noneEarlier,
+  surroundings: around,
+  now: 1,
+  model: 'm',
+  provider: null,
+  isKept: true,
+}
+
+describe('a long history', () => {
+  const earlier = { count: 1000, tokens: 50_000 }
+  const last = [entry({ role: 'user', content: 'new' }, 'b')]
+
+  it('[C2] is not loaded for a follow-up, whose record names how much the provider has', () => {
+    const followUp = { ...situation, entries: last, earlier, chain: chain(1000) }
+    expect(needsEarlier(followUp)).toBe(false)
+    const { input, parts, held, seen } = planRequest(followUp)
+    expect(input).toEqual([{ role: 'user', content: 'new' }])
+    expect(parts).toHaveLength(1)
+    expect(held).toEqual({ parts: 1000, tokens: 50_000 })
+    expect(seen.entries).toBe(1001)
+  })
+
+  it('[C4] is loaded when the chain has ended, or has not seen all of it', () => {
+    for (const one of [
+      { ...situation, chain: null },
+      { ...situation, chain: chain(1000), broken: 'refused' as const },
+      { ...situation, chain: chain(999) },
+      { ...situation, chain: chain(1000), isKept: false },
+    ]) {
+      expect(needsEarlier({ ...one, entries: last, earlier })).toBe(true)
+    }
+  })
+
+  it('[C1] is one part of the record, but for its end', () => {
+    const entries = Array.from({ length: 5000 }, (_, i) => entry({ role: 'user', content: `${i}` }))
+    const { input, parts } = planRequest({ ...situation, entries, chain: null })
+    expect(input).toHaveLength(5000)
+    expect(parts).toHaveLength(401)
+    expect(parts[0]).toMatchObject({ origin: { type: 'history', parts: 4600 }, tokens: 46_000, sent: true })
+  })
+})
 
 describe('planning a request', () => {
   const entries = [

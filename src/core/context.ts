@@ -1,4 +1,4 @@
-import type { ChainStep, ContextPart, PartOrigin } from './responses.ts'
+import type { ChainStep, ContextPart, HeldParts, PartOrigin } from './responses.ts'
 
 /**
  * What the model is told, and how much of it a request has to say again. Pure: from what is remembered to the request's
@@ -68,6 +68,8 @@ export interface Chain {
 
 export interface Situation {
   entries: readonly Entry[]
+  /** Entries before these that were not loaded: a follow-up does not need them. */
+  earlier: EarlierEntries
   /** The message that is being answered. */
   turn: string
   surroundings: Surroundings
@@ -81,8 +83,17 @@ export interface Situation {
   broken?: Extract<ChainStep, 'refused' | 'memory'>
 }
 
+export interface EarlierEntries {
+  count: number
+  tokens: number
+}
+
+export const noneEarlier: EarlierEntries = { count: 0, tokens: 0 }
+
 export interface PlannedRequest {
   input: ModelItem[]
+  /** What the provider has from earlier requests of the chain: the records of those have the parts. */
+  held: HeldParts
   previousResponseId: string | null
   step: ChainStep
   parts: ContextPart[]
@@ -92,28 +103,53 @@ export interface PlannedRequest {
 
 export const CHAIN_MS = 30 * 24 * 60 * 60 * 1000
 
+/** The entries that a long request lists one by one; older ones are one part. */
+const MOST_LISTED = 400
+
+/** Whether the request is made of more than the entries at hand. */
+export function needsEarlier(situation: Situation): boolean {
+  const { earlier, chain } = situation
+  if (earlier.count === 0) return false
+  return stepOf(situation) !== 'follow_up' || (chain?.entries ?? 0) < earlier.count
+}
+
 export function planRequest(situation: Situation): PlannedRequest {
-  const { entries, turn, surroundings, chain } = situation
+  const { entries, earlier, turn, surroundings, chain } = situation
   const step = stepOf(situation)
   const before = step === 'follow_up' && chain ? chain : { entries: 0, files: {}, chunks: [] }
   const asked = entries.findLastIndex((entry) => entry.turn === turn && isQuestion(entry.item))
   const question = asked < 0 ? entries.length : asked
+  /** How many of these entries the provider has. */
+  const known = Math.max(0, before.entries - earlier.count)
   const around = aroundParts(surroundings, before)
   const input: ModelItem[] = []
   const parts: ContextPart[] = []
+  const held: HeldParts = { parts: earlier.count, tokens: earlier.tokens }
+  const unlisted = { count: 0, tokens: 0 }
   for (const [index, { item, turn: of, tokens }] of entries.entries()) {
     if (index === question) addAround()
-    const isNew = index >= before.entries
-    const told = isNew ? plainItem(item) : null
+    if (index < known) {
+      held.parts++
+      held.tokens += tokens
+      continue
+    }
+    const told = plainItem(item)
     if (told) input.push(told)
-    const sent = told !== null
-    parts.push({ origin: originOf(item, of), tokens, sent, why: whyOf(step, isNew, sent) })
+    if (index < entries.length - MOST_LISTED) {
+      unlisted.count++
+      unlisted.tokens += tokens
+    } else
+      parts.push({ origin: originOf(item, of), tokens, sent: told !== null, why: whyOf(step, told !== null) })
+  }
+  if (unlisted.count > 0) {
+    const origin = { type: 'history' as const, parts: unlisted.count }
+    parts.unshift({ origin, tokens: unlisted.tokens, sent: true, why: whyOf(step, true) })
   }
   if (question === entries.length) addAround()
 
   function addAround(): void {
     // The question has been asked already: what goes with it has gone with it.
-    const isOver = before.entries > question
+    const isOver = known > question
     for (const { item, part } of around) {
       const sent = part.sent && !isOver
       if (sent && item) input.push(item)
@@ -126,28 +162,31 @@ export function planRequest(situation: Situation): PlannedRequest {
     previousResponseId: step === 'follow_up' ? (chain?.responseId ?? null) : null,
     step,
     parts,
+    held,
     // What went with a question that was asked before is no news.
     seen:
-      before.entries > question
-        ? { entries: entries.length, files: before.files, chunks: before.chunks }
-        : seenWith(entries, surroundings, before),
+      known > question
+        ? { entries: earlier.count + entries.length, files: before.files, chunks: before.chunks }
+        : seenWith(earlier.count + entries.length, surroundings, before),
   }
 }
 
+/** So many snippets are remembered to have been sent; one that is forgotten may be sent again. */
+const MOST_CHUNKS = 500
+
 function seenWith(
-  entries: readonly Entry[],
+  entries: number,
   { files, chunks }: Surroundings,
   before: PlannedRequest['seen'],
 ): PlannedRequest['seen'] {
   return {
-    entries: entries.length,
+    entries,
     files: { ...before.files, ...Object.fromEntries(files.map((file) => [file.path, file.sha256])) },
-    chunks: [...new Set([...before.chunks, ...chunks.map((chunk) => chunk.id)])],
+    chunks: [...new Set([...before.chunks, ...chunks.map((chunk) => chunk.id)])].slice(-MOST_CHUNKS),
   }
 }
 
-function whyOf(step: ChainStep, isNew: boolean, sent: boolean): string {
-  if (!isNew) return 'the provider has it'
+function whyOf(step: ChainStep, sent: boolean): string {
   if (!sent) return 'what the model thought is its own'
   return step === 'follow_up' ? 'new since the last response' : 'told from the beginning'
 }
@@ -170,14 +209,14 @@ function plainItem(item: ModelItem): ModelItem | null {
   return { role: 'assistant', content: texts.join('\n') }
 }
 
-function stepOf({ chain, now, model, provider, isKept, entries, broken }: Situation): ChainStep {
+function stepOf({ chain, now, model, provider, isKept, entries, earlier, broken }: Situation): ChainStep {
   if (!isKept) return 'not_kept'
   if (broken) return broken
   if (!chain) return 'first'
   if (chain.model !== model || chain.provider !== provider) return 'changed'
   if (now - chain.at >= CHAIN_MS) return 'expired'
   // What it has seen is more than there is: a memory was cut behind its back.
-  return chain.entries > entries.length ? 'memory' : 'follow_up'
+  return chain.entries > earlier.count + entries.length ? 'memory' : 'follow_up'
 }
 
 interface AroundPart {

@@ -32,6 +32,13 @@ export interface RequestDetails {
   chain: ChainStep
   /** What the body is made of, and what was left out of it. */
   parts: ContextPart[]
+  /** What the provider has from earlier requests of the chain. Records of earlier versions list it among the parts. */
+  held?: HeldParts
+}
+
+export interface HeldParts {
+  parts: number
+  tokens: number
 }
 
 /**
@@ -54,6 +61,8 @@ export type PartOrigin =
   | { type: 'instructions' }
   | { type: 'tools'; count: number }
   | { type: 'summary' }
+  /** The older part of a long history, in one. */
+  | { type: 'history'; parts: number }
   | { type: 'message'; role: 'user' | 'assistant'; message_id: string | null }
   | { type: 'tool_call'; tool_call_id: string; name: string }
   | { type: 'tool_output'; tool_call_id: string }

@@ -193,7 +193,8 @@ export interface WorkStore {
   inUse(workspaceIds: readonly string[]): Promise<string[]>
   /** Which of these conversations the store knows, deleted ones too. */
   knownAmong(ids: readonly string[]): Promise<string[]>
-  rows(tenant: string, id: ConversationId): Promise<WorkRows>
+  /** Without `isCounted` the checkpoints of a session are not counted, which takes longer the more there are. */
+  rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
   /** What the files were like at an event of the line. */

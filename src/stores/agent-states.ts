@@ -14,6 +14,10 @@ export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites 
       const command = { place, writes: written, fence }
       accepted(await stored(writes.write('putAgentWrites', command, null, locksOf(fence))))
     },
+    async putEntries(chunk, fence) {
+      accepted(await stored(writes.write('putEntries', { chunk, fence }, null, locksOf(fence))))
+    },
+    entries: (id) => stored(engine.read('readEntries', id), 'read'),
     get: (place) => stored(engine.read('readAgentState', place), 'read'),
     list: (query) => stored(engine.read('listAgentStates', query), 'read'),
     async deleteThread(threadId) {

@@ -1,11 +1,16 @@
+import { createHash } from 'node:crypto'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { MemoryMark, Responses } from '../core/responses.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
 import type { GroupedWrites } from './grouped-writes.ts'
 import { keepText, readSpilled, SPILL_BYTES } from './spill.ts'
-import type { SpilledText } from './sql/responses.ts'
+import type { SpilledText, StoredRequest } from './sql/responses.ts'
+
+const BLOCK_BYTES = 64 * 1024
 
 export function createResponses(deps: {
   engine: Engine
@@ -20,17 +25,51 @@ export function createResponses(deps: {
     return { text: '', blob: await keepText(blobs, text) }
   }
 
+  /** A long request in blocks of one size, so that requests with the same beginning share them. */
+  async function asStored(text: string): Promise<StoredRequest> {
+    const bytes = Buffer.from(text)
+    if (bytes.length <= BLOCK_BYTES) return { text, blocks: null }
+    const pieces = Array.from({ length: Math.ceil(bytes.length / BLOCK_BYTES) }, (_, index) =>
+      bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES),
+    )
+    const hashes = pieces.map((piece) => createHash('sha256').update(piece).digest('hex'))
+    const known = new Set(await stored(engine.read('knownBlocks', [...new Set(hashes)]), 'read'))
+    const blocks = pieces.map((piece, index) => {
+      const hash = hashes[index] ?? ''
+      return { hash, bytes: known.has(hash) ? null : gzipSync(piece) }
+    })
+    return { text: '', blocks }
+  }
+
+  /** What the blocks hold must be what was stored. */
+  function joined(blocks: readonly Uint8Array[], hashes: readonly string[] | null): string {
+    const pieces = blocks.map((block) => gunzipSync(block))
+    for (const [index, piece] of pieces.entries()) {
+      const hash = createHash('sha256').update(piece).digest('hex')
+      if (hashes && hashes[index] !== hash) {
+        throw new WaymarkError(
+          'storage_failed',
+          `The block ${hashes[index]} of a request is not what was stored.`,
+        )
+      }
+    }
+    return Buffer.concat(pieces).toString()
+  }
+
   const whole = ({ text, blob }: SpilledText) => (blob === null ? text : readSpilled(blobs, blob))
 
   return {
     async begin({ id, conversationId, runId, request, details }, fence) {
       const command = { id, conversationId, runId, fence, details, at: timestamp(clock.now()) }
       const locks = { locks: conversationId }
-      accepted(
-        await stored(
-          writes.write('beginResponse', { ...command, request: await spilled(request) }, null, locks),
-        ),
-      )
+      for (;;) {
+        const kept = await asStored(request)
+        const { isStored } = accepted(
+          await stored(writes.write('beginResponse', { ...command, request: kept }, null, locks)),
+        )
+        // A block that was there has been collected since: the next look finds it missing.
+        if (isStored) return
+      }
     },
     async end(id, { response, ...end }) {
       const kept = response === null ? null : await spilled(response)
@@ -56,7 +95,8 @@ export function createResponses(deps: {
       const query = { tenant, conversationId, id }
       const found = accepted(await stored(engine.read('readResponse', query), 'read'))
       const { request, response, ...rest } = found
-      return { ...rest, request: await whole(request), response: response && (await whole(response)) }
+      const body = request.blocks ? joined(request.blocks, request.hashes) : await whole(request)
+      return { ...rest, request: body, response: response && (await whole(response)) }
     },
   }
 }

@@ -39,10 +39,10 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
     copies: (workspaceId) => read('copiesInUse', workspaceId),
     inUse: (workspaceIds) => read('workspacesInUse', workspaceIds),
     knownAmong: (ids) => read('knownAmong', ids),
-    async rows(tenant, id) {
+    async rows(tenant, id, { isCounted } = { isCounted: false }) {
       for (const deadline = performance.now() + REBUILD_MS; ; ) {
         try {
-          return await read('workRows', { tenant, id })
+          return await read('workRows', { tenant, id, isCounted })
         } catch (error) {
           // Read models that are being made again: what has been done with the files is known when they are there.
           const isWorthWaiting = error instanceof WaymarkError && error.code === 'storage_failed'

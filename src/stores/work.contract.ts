@@ -59,7 +59,7 @@ export function describeWork(name: string, open: OpenStore): void {
       idempotency: null,
       ...fields,
     })
-    const state = async (of = id) => workStateOf(await store.work.rows(TENANT, of))
+    const state = async (of = id) => workStateOf(await store.work.rows(TENANT, of, { isCounted: true }))
     const send = () =>
       store.queue.enqueue({
         tenant: TENANT,

@@ -210,7 +210,9 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       later.unref()
     },
     async session(tenant, id) {
-      const state = await begun(tenant, id)
+      await begun(tenant, id)
+      const state = workStateOf(await store.rows(tenant, id, { isCounted: true }))
+      if (state.main === null) throw new Error(`${id} has no first checkpoint`)
       const { rescued } = await asked(workspace.condition())
       const changed = await asked(workspace.differences(state.main, null))
       return sessionView(state, changed, await store.failed(workspaceId), rescued)

@@ -10,7 +10,7 @@ import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { CopyButton } from '../transcript/code-block.tsx'
 import { Highlighted } from '../transcript/highlight.tsx'
-import { groupParts, nameOfOrigin, tokensOf } from './parts.ts'
+import { groupParts, nameOfOrigin, tokensOf, withHeld } from './parts.ts'
 
 interface ContextProps {
   conversationId: string
@@ -117,8 +117,8 @@ function Response({ response }: { response: ResponseDetails }) {
           </>
         )}
       </dl>
-      <Picture parts={response.parts} />
-      <PartsTable parts={response.parts} />
+      <Picture parts={withHeld(response)} />
+      <PartsTable parts={withHeld(response)} />
       <Body name={text.context.requestBody} body={response.request} />
       {response.response !== null && <Body name={text.context.responseBody} body={response.response} />}
     </article>
@@ -243,7 +243,7 @@ function Next({ conversationId }: { conversationId: string }) {
     <article>
       <h2>{text.context.next}</h2>
       <p>{text.context.chain[next.data.chain]}</p>
-      <Picture parts={next.data.parts} />
+      <Picture parts={withHeld(next.data)} />
     </article>
   )
 }

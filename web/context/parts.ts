@@ -1,4 +1,5 @@
-import type { ContextPartView } from '../../src/protocol/api/context.ts'
+import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
+import { text } from '../text.ts'
 
 /** What the model was told, summed up by where it came from, in the order in which it was told. */
 export interface PartGroup {
@@ -20,6 +21,21 @@ export function groupParts(parts: readonly ContextPartView[], sent: boolean): Pa
 
 export function tokensOf(groups: readonly PartGroup[]): number {
   return groups.reduce((sum, group) => sum + group.tokens, 0)
+}
+
+/** What the provider has from earlier requests, as one part among the others. */
+export function withHeld({
+  parts,
+  held,
+}: Pick<ResponseDetails, 'parts' | 'held'>): readonly ContextPartView[] {
+  if (held.parts === 0) return parts
+  const part = {
+    origin: { type: 'held' },
+    tokens: held.tokens,
+    sent: false,
+    why: text.context.isHeld(held.parts),
+  }
+  return [part, ...parts]
 }
 
 /** Which of so many, in words: a path with its lines, a role, a name. */

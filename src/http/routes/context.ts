@@ -179,14 +179,17 @@ export function addContextRoutes(
       throw new WaymarkError('response_not_found', 'The model has not been asked anything up to there.')
     const mayRead = scopes.includes('records:read')
     const request = mayRead ? (await responses.get(tenant, id, last.id)).request : null
-    const { parts } = last.details
+    const { parts, held = noneHeld } = last.details
     const tokens = (sent: boolean) =>
       parts.reduce((sum, part) => sum + (part.sent === sent ? part.tokens : 0), 0)
-    const tokensOf = { sent: tokens(true), not_sent: tokens(false) }
+    const tokensOf = { sent: tokens(true), not_sent: tokens(false) + held.tokens }
     const next = at === undefined ? await nextOf(tenant, id) : null
-    return c.json({ ...summaryOf(last), parts, request, tokens: tokensOf, next }, 200)
+    return c.json({ ...summaryOf(last), parts, held, request, tokens: tokensOf, next }, 200)
   })
 }
+
+/** Records of earlier versions list everything among the parts. */
+const noneHeld = { parts: 0, tokens: 0 }
 
 function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, details, end }: StoredResponse) {
   return {
@@ -208,6 +211,6 @@ function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, deta
 }
 
 function detailsOf(found: StoredResponse) {
-  const { question, provider, workspace_id, rag_scope, parts } = found.details
-  return { ...summaryOf(found), question, provider, workspace_id, rag_scope, parts }
+  const { question, provider, workspace_id, rag_scope, parts, held = noneHeld } = found.details
+  return { ...summaryOf(found), question, provider, workspace_id, rag_scope, parts, held }
 }

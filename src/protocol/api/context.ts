@@ -46,6 +46,9 @@ const contextPartSchema = z.object({
 })
 export type ContextPartView = z.infer<typeof contextPartSchema>
 
+/** What the provider has from earlier requests of the chain, which list its parts. */
+const heldSchema = z.object({ parts: z.int(), tokens: z.int() })
+
 export const responseListSchema = z
   .object({ items: z.array(z.object(responseShape)), next_cursor: z.string().nullable() })
   .meta({ id: 'ResponseList' })
@@ -65,6 +68,7 @@ export const responseDetailsSchema = z
       })
       .nullable(),
     parts: z.array(contextPartSchema),
+    held: heldSchema,
     /** The body, to the byte. */
     request: z.string(),
     /** The provider's own account of it. */
@@ -103,11 +107,14 @@ export const contextSchema = z
   .object({
     ...responseShape,
     parts: z.array(contextPartSchema),
+    held: heldSchema,
     /** Null without the scope `records:read`. */
     request: z.string().nullable(),
     tokens: z.object({ sent: z.int(), not_sent: z.int() }),
     /** What would go with the next message, but for the message and what fits it; null with `at`. */
-    next: z.object({ chain: responseShape.chain, parts: z.array(contextPartSchema) }).nullable(),
+    next: z
+      .object({ chain: responseShape.chain, parts: z.array(contextPartSchema), held: heldSchema })
+      .nullable(),
   })
   .meta({ id: 'Context' })
 export type ContextView = z.infer<typeof contextSchema>

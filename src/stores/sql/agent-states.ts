@@ -1,6 +1,8 @@
+import { sql } from 'kysely'
 import type {
   AgentStatesQuery,
   AgentWrite,
+  EntryChunk,
   Fence,
   NewAgentState,
   RunPast,
@@ -100,6 +102,34 @@ export function* putAgentWrites(
   return { done: true }
 }
 
+export function* putEntries(
+  dialect: Dialect,
+  { chunk, fence }: { chunk: EntryChunk; fence: Fence | null },
+): Script<Refusable<{ done: true }>> {
+  if (fence && !(yield* isHeld(dialect, fence))) return leaseLost
+  yield* all(
+    dialect.db
+      .insertInto('entry_chunks')
+      .values({ ...chunk })
+      .onConflict((conflict) => conflict.doNothing()),
+  )
+  return { done: true }
+}
+
+export function* readEntries({ db }: Dialect, id: string): Script<Uint8Array[]> {
+  const rows = yield* all({
+    compile: () =>
+      sql<{ bytes: Uint8Array }>`
+        with recursive back(id, parent, bytes, depth) as (
+          select id, parent, bytes, 0 from entry_chunks where id = ${id}
+          union all
+          select c.id, c.parent, c.bytes, back.depth + 1 from back join entry_chunks c on c.id = back.parent
+        )
+        select bytes from back order by depth desc`.compile(db),
+  })
+  return rows.map((row) => row.bytes)
+}
+
 export function* readAgentState(
   dialect: Dialect,
   query: { threadId: string; namespace: string; id: string | null },
@@ -129,9 +159,21 @@ export function* listAgentStates(dialect: Dialect, query: AgentStatesQuery): Scr
   return found
 }
 
+/** Chunks that were taken from states of this thread. */
+export function* deleteEntries(db: Dialect['db'], threadId: string): Script<void> {
+  yield* all(
+    db
+      .deleteFrom('entry_chunks')
+      .where('id', 'in', (eb) =>
+        eb.selectFrom('agent_states').select('id').where('thread_id', '=', threadId),
+      ),
+  )
+}
+
 export function* deleteAgentThread({ db }: Dialect, threadId: string): Script<{ done: true }> {
   yield* all(db.deleteFrom('agent_writes').where('thread_id', '=', threadId))
   yield* all(db.deleteFrom('agent_values').where('thread_id', '=', threadId))
+  yield* deleteEntries(db, threadId)
   yield* all(db.deleteFrom('agent_states').where('thread_id', '=', threadId))
   return { done: true }
 }

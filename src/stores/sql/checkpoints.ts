@@ -42,12 +42,16 @@ export function* knownAmong({ db, isIn, list }: Dialect, ids: readonly string[])
   return rows.map((row) => row.id)
 }
 
-export function* workRows(dialect: Dialect, asked: Asked): Script<Refusable<WorkRows>> {
+export function* workRows(
+  dialect: Dialect,
+  asked: Asked & { isCounted: boolean },
+): Script<Refusable<WorkRows>> {
   const { tenant, id } = asked
   if (yield* isRebuilding(dialect)) return rebuilding
   const conversation = yield* workspaceOf(dialect, asked)
   if ('refused' in conversation) return conversation
-  const { tips, closings } = yield* ownRows(dialect, sql`conversation_id = ${id}`)
+  const tips = yield* tipsOf(dialect, id, asked.isCounted)
+  const closings = yield* closingsOf(dialect, sql`conversation_id = ${id}`)
   const head = tips.some((tip) => tip.workSession === MAIN)
     ? undefined
     : yield* findHead(dialect, tenant, id, 'read')
@@ -73,6 +77,49 @@ export function* workRowsOn(
   return { workspaceId, ...rows, inherited: yield* inheritedBy(dialect, id, hasMain ? [] : line) }
 }
 
+/** The last checkpoint of each work session, by the index: however many there are, a few rows are read. */
+function* tipsOf(dialect: Dialect, id: string, isCounted: boolean): Script<WorkRows['tips']> {
+  const { db } = dialect
+  const names = yield* all({
+    compile: () =>
+      sql<{ name: string }>`
+        with recursive names(name) as (
+          select min(work_session) from checkpoints where conversation_id = ${id}
+          union all
+          select (select min(x.work_session) from checkpoints x
+            where x.conversation_id = ${id} and x.work_session > names.name) from names where names.name is not null
+        )
+        select name from names where name is not null`.compile(db),
+  })
+  const tips: WorkRows['tips'] = []
+  for (const { name } of names) {
+    const own = db
+      .selectFrom('checkpoints')
+      .where('conversation_id', '=', id)
+      .where('work_session', '=', name)
+    const last = yield* first(
+      own
+        .select(['checkpoint_id', 'number'])
+        .orderBy('number', 'desc')
+        .orderBy('segment', 'desc')
+        .orderBy('seq', 'desc')
+        .limit(1),
+    )
+    const oldest = yield* first(own.select('created_at').orderBy('number').limit(1))
+    const counted = isCounted
+      ? yield* first(own.select(sql<number>`count(distinct checkpoint_id)`.as('count')))
+      : undefined
+    tips.push({
+      workSession: name,
+      checkpointId: last?.checkpoint_id ?? '',
+      number: last?.number ?? 0,
+      count: counted?.count ?? 0,
+      firstAt: oldest?.created_at ?? '',
+    })
+  }
+  return tips
+}
+
 /** A checkpoint that is told of twice, since messages were deleted, counts once. */
 function* ownRows({ db }: Dialect, where: RawBuilder<unknown>): Script<Pick<WorkRows, 'tips' | 'closings'>> {
   const tips = yield* all({
@@ -90,14 +137,17 @@ function* ownRows({ db }: Dialect, where: RawBuilder<unknown>): Script<Pick<Work
           ) as once
         ) as ranked where nth = 1`.compile(db),
   })
-  const closings = yield* all({
+  return { tips, closings: yield* closingsOf({ db }, where) }
+}
+
+function* closingsOf({ db }: Pick<Dialect, 'db'>, where: RawBuilder<unknown>): Script<WorkRows['closings']> {
+  return yield* all({
     compile: () =>
       sql<WorkRows['closings'][number]>`
         select work_session as "workSession", status, checkpoint_id as "checkpointId", next_session as "nextSession",
           created_at as "at"
         from session_closings where ${where}`.compile(db),
   })
-  return { tips, closings }
 }
 
 /** The last checkpoints on the line before the conversation's own part of it. */

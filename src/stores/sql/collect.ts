@@ -3,11 +3,13 @@ import type { Removed, Swept, Unreachable } from '../../core/collection.ts'
 import { projectionTables } from '../../core/projection.ts'
 import type { MessageExtras } from '../../core/queue.ts'
 import { copyOf } from '../../protocol/ids.ts'
+import { deleteEntries } from './agent-states.ts'
 import type { Dialect } from './dialect.ts'
 import { removeIndexed } from './index.ts'
 import { lockConversations } from './lock.ts'
 import { runIdOf } from './place.ts'
 import { isRebuilding } from './rebuilding.ts'
+import { releaseBlocks } from './request-blocks.ts'
 import { ABANDONED } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -121,9 +123,15 @@ export function* collectSegment(
     )
     if (table === 'messages' || table === 'checkpoints') removed[table] = rows.length
   }
-  for (const table of ['responses', 'response_ends'] as const) {
-    yield* all(db.deleteFrom(table).where('segment', '=', segment).where('seq', '>=', from))
-  }
+  const requests = yield* all(
+    db
+      .deleteFrom('responses')
+      .where('segment', '=', segment)
+      .where('seq', '>=', from)
+      .returning('request_blocks'),
+  )
+  yield* releaseBlocks(dialect, requests)
+  yield* all(db.deleteFrom('response_ends').where('segment', '=', segment).where('seq', '>=', from))
   Object.assign(removed, yield* removeRuns(dialect, events))
   yield* all(db.deleteFrom('events').where('segment', '=', segment).where('seq', '>=', from))
   if (removed.checkpoints > 0) yield* count(dialect, CHECKPOINTS_REMOVED, removed.checkpoints)
@@ -169,6 +177,7 @@ function* removeStates({ db }: Dialect, threadId: string): Script<number> {
   if (marked) return 0
   yield* all(db.deleteFrom('agent_writes').where('thread_id', '=', threadId))
   yield* all(db.deleteFrom('agent_values').where('thread_id', '=', threadId))
+  yield* deleteEntries(db, threadId)
   const states = yield* all(db.deleteFrom('agent_states').where('thread_id', '=', threadId).returning('id'))
   return states.length
 }

@@ -67,7 +67,7 @@ export function* keptWork(
   asked: { tenant: string; id: ConversationId },
   { old, behind, now: line }: { old: Line; behind: number; now: readonly LinePart[] },
 ): Script<FrameDraft[]> {
-  const rows = yield* workRows(dialect, asked)
+  const rows = yield* workRows(dialect, { ...asked, isCounted: false })
   if ('refused' in rows) return []
   const before = workStateOf(rows)
   const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)

@@ -7,6 +7,7 @@ import { lineTables } from './migrations/0004-lines.ts'
 import { contextTables } from './migrations/0005-context.ts'
 import { questionTables } from './migrations/0006-questions.ts'
 import { keepTables } from './migrations/0007-keep.ts'
+import { growthTables } from './migrations/0008-growth.ts'
 import { hasColumn, repairEdited } from './repair-edited.ts'
 
 /** Numbered, forward-only; a fresh database takes the same path as an old one. */
@@ -20,6 +21,7 @@ const migrations: Record<string, readonly Statement[]> = {
   '0005-context': contextTables,
   '0006-questions': questionTables,
   '0007-keep': keepTables,
+  '0008-growth': growthTables,
 }
 
 const words = {

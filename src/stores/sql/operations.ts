@@ -3,7 +3,9 @@ import {
   listAgentStates,
   putAgentState,
   putAgentWrites,
+  putEntries,
   readAgentState,
+  readEntries,
   runPast,
 } from './agent-states.ts'
 import { append } from './append.ts'
@@ -66,6 +68,7 @@ import {
   wishes,
 } from './queue.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
+import { knownBlocks } from './request-blocks.ts'
 import { beginResponse, endResponse, listResponses, readResponse } from './responses.ts'
 import { findRule, listRules, removeRule } from './rules.ts'
 import { openRun, takeRun } from './runs.ts'
@@ -112,11 +115,13 @@ export const reads = {
   wishes,
   claimable,
   readAgentState,
+  readEntries,
   listAgentStates,
   runPast,
   findToolOutput,
   listResponses,
   readResponse,
+  knownBlocks,
   listMemories,
   lineAttachments,
   indexedFiles,
@@ -170,6 +175,7 @@ export const writes = {
   abandonRun,
   putAgentState,
   putAgentWrites,
+  putEntries,
   deleteAgentThread,
   beginResponse,
   endResponse,
@@ -241,6 +247,7 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'abandonRun',
   'putAgentState',
   'putAgentWrites',
+  'putEntries',
   'deleteAgentThread',
   'beginResponse',
   'endResponse',

@@ -7,6 +7,7 @@ import type { Dialect } from './dialect.ts'
 import { isHeld } from './leases.ts'
 import { findHead, lineOf } from './line.ts'
 import { leaseLost, noConversation, type Refusable } from './refusal.ts'
+import { type RequestBlock, readBlocks, useBlocks } from './request-blocks.ts'
 import type { Schema } from './schema.ts'
 import { all, first, type Script } from './script.ts'
 
@@ -16,6 +17,12 @@ export interface SpilledText {
   blob: string | null
 }
 
+/** In the row, or in blocks that requests share. */
+export interface StoredRequest {
+  text: string
+  blocks: RequestBlock[] | null
+}
+
 export function* beginResponse(
   dialect: Dialect,
   command: {
@@ -23,13 +30,14 @@ export function* beginResponse(
     conversationId: string
     runId: string
     fence: Fence
-    request: SpilledText
+    request: StoredRequest
     details: RequestDetails
     at: string
   },
-): Script<Refusable<{ done: true }>> {
+): Script<Refusable<{ isStored: boolean }>> {
   const { id, conversationId, runId, request, details, at } = command
   if (!(yield* isHeld(dialect, command.fence))) return leaseLost
+  if (request.blocks && !(yield* useBlocks(dialect, request.blocks))) return { isStored: false }
   const place = yield* placeOfRun(dialect, runId)
   yield* all(
     dialect.db.insertInto('responses').values({
@@ -40,10 +48,11 @@ export function* beginResponse(
       created_at: at,
       details: JSON.stringify(details),
       request: request.text,
-      request_blob: request.blob,
+      request_blob: null,
+      request_blocks: request.blocks && JSON.stringify(request.blocks.map((block) => block.hash)),
     }),
   )
-  return { done: true }
+  return { isStored: true }
 }
 
 /** The end of the segment that a run writes to. */
@@ -89,14 +98,14 @@ export function* endResponse(
   return { done: true }
 }
 
-type Row = Omit<Schema['responses'], 'segment' | 'request' | 'request_blob'> & {
+type Row = Omit<Schema['responses'], 'segment' | 'request' | 'request_blob' | 'request_blocks'> & {
   ended_at: string | null
   end_seq: number | null
   end_details: string | null
 }
 
 export interface ReadResponse extends StoredResponse {
-  request: SpilledText
+  request: SpilledText & { blocks: Uint8Array[] | null; hashes: string[] | null }
   response: SpilledText | null
 }
 
@@ -144,12 +153,20 @@ export function* readResponse(
   const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
   if (!head) return noConversation
   for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
-    const bodies = ['r.request', 'r.request_blob', 'e.response', 'e.response_blob'] as const
+    const bodies = [
+      'r.request',
+      'r.request_blob',
+      'r.request_blocks',
+      'e.response',
+      'e.response_blob',
+    ] as const
     const row = yield* first(rowsOn(dialect, part).select(bodies).where('r.id', '=', query.id))
     if (!row) continue
+    const hashes = row.request_blocks === null ? null : (JSON.parse(row.request_blocks) as string[])
+    const blocks = hashes && (yield* readBlocks(dialect, hashes))
     return {
       ...asStored(row),
-      request: { text: row.request, blob: row.request_blob },
+      request: { text: row.request, blob: row.request_blob, blocks, hashes },
       response: row.response === null ? null : { text: row.response, blob: row.response_blob },
     }
   }

@@ -187,6 +187,21 @@ export interface Schema {
     /** Empty when it is in the blob. */
     request: string
     request_blob: string | null
+    /** JSON: the hashes of its blocks. */
+    request_blocks: Generated<string | null>
+  }
+  /** Pieces of long requests, each stored once. */
+  request_blocks: {
+    hash: string
+    bytes: Uint8Array
+    /** How many requests have it, counted once a place. */
+    uses: number
+  }
+  /** Older entries of histories, each chunk with the one before it. */
+  entry_chunks: {
+    id: string
+    parent: string | null
+    bytes: Uint8Array
   }
   /** And what came of it. */
   response_ends: {

@@ -1,0 +1,11 @@
+import { gunzipSync, gzipSync } from 'node:zlib'
+import type { Entry } from '../core/context.ts'
+
+/** Older entries of a history as they are stored. */
+export function packEntries(entries: readonly Entry[]): Uint8Array {
+  return gzipSync(JSON.stringify(entries))
+}
+
+export function unpackEntries(chunks: readonly Uint8Array[]): Entry[] {
+  return chunks.flatMap((bytes) => JSON.parse(gunzipSync(bytes).toString()) as Entry[])
+}
