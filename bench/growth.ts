@@ -26,7 +26,7 @@ const figures: Figure[] = []
 for (const engine of ['SQLite', 'Postgres'] as const) {
   const project = mkdtempSync(join(tmpdir(), 'waymark-growth-'))
   const databaseUrl = engine === 'SQLite' ? null : `${postgres.url}/growth`
-  const config = { databaseUrl, logLevel: 'silent' as const, gcMinutes: 100_000 }
+  const config = { databaseUrl, logLevel: 'silent' as const, gcMinutes: 1000 }
   const server = await startServerProcess(project, { config })
   const { id } = await server.client.createConversation()
   const memory = () => memoryOf(server.process.pid ?? 0)

@@ -57,7 +57,8 @@ export function createAssembler(deps: AssemblerDependencies) {
    * becomes. Null while they are few.
    */
   async function sealOlder(turn: SetTurn, past: RunPast, state: GraphState): Promise<Base | null> {
-    const { items = [], base = null } = state
+    const { items } = state
+    const base = state.base ?? null
     const turns = new Set(items.map((entry) => entry.turn)).size
     if (!past.state || (turns < MOST_TURNS && items.length < MOST_ENTRIES)) return null
     const { conversationId, runId, hold } = turn

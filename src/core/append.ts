@@ -37,6 +37,11 @@ export function refuseAppend(
   return null
 }
 
+/** Whether a run that may have stored these frames has: its frames end with them, and nobody else writes them. */
+export function wasStored(run: RunState | undefined, attempt: AppendAttempt): boolean {
+  return run?.epoch === attempt.epoch && run?.frames === attempt.after + attempt.drafts.length
+}
+
 /** A terminal frame must be its run's last, and only runs have one (L5). Breaking that is a mistake in our code. */
 export function assertTerminalIsLast(attempt: Pick<AppendAttempt, 'runId' | 'drafts'>): void {
   const terminal = attempt.drafts.findIndex((draft) => isTerminalKind(draft.kind))

@@ -62,6 +62,8 @@ export interface Ledger {
   ): Promise<{ after: number; checkpointId: string | null }>
   /** Fails when the store can't be read. */
   ping(): Promise<void>
+  /** Throws when the store takes no write. */
+  probeWrite(): Promise<void>
   close(): Promise<void>
 }
 

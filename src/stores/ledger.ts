@@ -212,7 +212,10 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       return { after, checkpointId }
     },
     async ping() {
-      await engine.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
+      await read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
+    },
+    async probeWrite() {
+      await write('probe', null)
     },
     async close() {
       isClosing = true

@@ -27,6 +27,7 @@ const FRAMES_AT_ONCE = 500
 const STOP_GRACE_MS = 3000
 /** How often a run that could not be stored is tried to be ended, and how long the waits are: then its lease may end. */
 const END_ATTEMPTS = 5
+const READ_ATTEMPTS = 4
 const END_WAIT_MS = 200
 
 /** Works on a claimed run to its end, or until it is told to leave it. */
@@ -44,8 +45,6 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     try {
       record = await recordOf(claim.hold)
     } catch (error) {
-      // The store answers, but not with this run's frames: nobody can go on with it.
-      await ledger.ping()
       log.error({ err: error, run: runId }, 'the frames of a run can not be read')
       return await endAgain(error as Error)
     }
@@ -144,7 +143,11 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       try {
         const hold = await ledger.takeRun(tenant, runId, epoch)
         epoch = hold.epoch
-        const record = await recordOf(hold).catch(() => createRunRecord())
+        // The store itself is asked again by the next attempt.
+        const record = await recordOf(hold).catch(async (error: unknown) => {
+          await ledger.ping()
+          return unreadable(error)
+        })
         const writer = writerFor(hold, record)
         // What was accepted is never without its message, whatever else could not be stored.
         if (hold.frames === 0) writer.write(messageFrame(claim))
@@ -169,7 +172,29 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     })
   }
 
+  /** What can't be read for good, a damaged blob for example, must not keep the run from its end. */
+  function unreadable(error: unknown): RunRecord {
+    log.error({ err: error, run: runId }, 'a run is ended without its frames')
+    return createRunRecord()
+  }
+
+  /**
+   * A store that is away for a moment is not a run without frames: calls that have begun would be left without an outcome.
+   * Only what can't be read although the store answers, several times, is given up.
+   */
   async function recordOf(hold: RunHold): Promise<RunRecord> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await readRecord(hold)
+      } catch (error) {
+        await ledger.ping()
+        if (attempt >= READ_ATTEMPTS) throw error
+        await new Promise((resolve) => setTimeout(resolve, END_WAIT_MS * 2 ** attempt))
+      }
+    }
+  }
+
+  async function readRecord(hold: RunHold): Promise<RunRecord> {
     const record = createRunRecord()
     if (hold.frames === 0) return record
     const { start } = await states.past({ tenant, conversationId, runId })

@@ -32,7 +32,7 @@ it('[W4] [W5] a restore on a full disk is carried out whole or not at all, and n
   // Each round keeps its checkpoints.
   const disk = onSmallDisk(mountNamespace, {
     folder,
-    size: `${64 + count * 6}m`,
+    size: `${128 + count * 12}m`,
     script,
     args: [String(count)],
   })

@@ -17,7 +17,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return stop
 }
 
-export async function startPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
+export interface PostgresServer {
+  url: string
+  stop(): Promise<void>
+  /** Stops it, and starts it again after so long. */
+  restart(awayMs: number): Promise<void>
+}
+
+export async function startPostgres(): Promise<PostgresServer> {
   const parent = await mkdtemp(join(tmpdir(), 'waymark-postgres-'))
   // Postgres refuses to run as root; the user it then runs as must be able to come here.
   await chmod(parent, 0o777)
@@ -29,7 +36,8 @@ export async function startPostgres(): Promise<{ url: string; stop: () => Promis
     port,
     user: 'postgres',
     password: 'postgres',
-    persistent: false,
+    // Otherwise a stop removes the data, and a restart would begin with none.
+    persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C.UTF-8'],
     postgresFlags: ['-c', 'max_connections=200'],
@@ -44,6 +52,11 @@ export async function startPostgres(): Promise<{ url: string; stop: () => Promis
   }
   return {
     url: `postgres://postgres:postgres@127.0.0.1:${port}`,
+    async restart(awayMs) {
+      await server.stop()
+      await new Promise((resolve) => setTimeout(resolve, awayMs))
+      await server.start()
+    },
     stop: async () => {
       await server.stop()
       await rm(parent, { recursive: true, force: true })

@@ -48,18 +48,44 @@ export function addAboutRoute(app: OpenAPIHono<AppEnv>, deps: AppDependencies): 
 
 /** What operators and their tools ask for. Only the metrics need a token: they tell about all tenants. */
 export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  const readiness = createReadiness(deps)
   app.openapi(health, (c) => c.json({ status: 'ok' }, 200))
   app.openapi(ready, async (c) => {
-    try {
-      await deps.ledger.ping()
-      return c.json({ status: 'ready' }, 200)
-    } catch (error) {
-      deps.log.error({ err: error }, 'the store does not answer')
-      return c.json({ status: 'store unavailable' }, 503)
-    }
+    const refusal = await readiness()
+    if (refusal === null) return c.json({ status: 'ready' }, 200)
+    return c.json({ status: refusal }, 503)
   })
   app.openapi(metrics(deps), async (c) => {
     const { registry } = deps.metrics
     return c.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType }) as never
   })
+}
+
+/** How long an answer counts, and how long the store may take: whoever asks is not to wait, nor to make work. */
+const COUNTS_MS = 1000
+const WAIT_MS = 3000
+
+/** Null when the store reads and writes; otherwise why it does not. */
+function createReadiness({ ledger, log }: AppDependencies): () => Promise<string | null> {
+  let last: { at: number; answer: Promise<string | null> } | null = null
+
+  async function probe(): Promise<string | null> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<string>((resolve) => {
+      timer = setTimeout(resolve, WAIT_MS, `the store has not answered for ${WAIT_MS / 1000} s`)
+    })
+    const stored = ledger.probeWrite().then(
+      () => null,
+      (error: unknown) => {
+        log.error({ err: error }, 'the store takes no write')
+        return `the store takes no write: ${(error as Error).message}`
+      },
+    )
+    return await Promise.race([stored, late]).finally(() => clearTimeout(timer))
+  }
+
+  return () => {
+    if (!last || last.at < performance.now() - COUNTS_MS) last = { at: performance.now(), answer: probe() }
+    return last.answer
+  }
 }

@@ -3,6 +3,7 @@ import pg from 'pg'
 import type { Claim } from '../../core/queue.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { Change, Engine, Outcome, Write } from '../engine.ts'
+import type { AppendRequest } from '../sql/append.ts'
 import { postgres } from '../sql/dialect.ts'
 import { asCalls, asOutcomes } from '../sql/group.ts'
 import { vectorTable } from '../sql/index.ts'
@@ -16,9 +17,10 @@ import {
   type ReadResult,
   reads,
   scriptOf,
+  type WriteName,
   writes,
 } from '../sql/operations.ts'
-import { createListener } from './listener.ts'
+import { createListener, type Listener } from './listener.ts'
 import { runScript } from './run-script.ts'
 
 const CHANNEL = 'waymark_changed'
@@ -27,6 +29,12 @@ const QUEUE_PREFIX = 'queue '
 const POOL_SIZE = 10
 const MAX_ATTEMPTS = 3
 const IDLE_TRANSACTION_MS = 5000
+/** A database that comes back within this time fails no call, and no run. */
+const PATIENCE_MS = 30_000
+/** And this long it is waited for at the start. */
+const START_MS = 120_000
+const MAX_PAUSE_MS = 500
+const CONNECT_MS = 5000
 
 export async function openPostgres(url: string): Promise<Engine> {
   const pool = new pg.Pool({
@@ -34,6 +42,7 @@ export async function openPostgres(url: string): Promise<Engine> {
     max: POOL_SIZE,
     types: numericBigints,
     keepAlive: true,
+    connectionTimeoutMillis: CONNECT_MS,
     // A process that freezes in the middle of a transaction must not keep the others from its conversations.
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
   })
@@ -41,15 +50,16 @@ export async function openPostgres(url: string): Promise<Engine> {
   pool.on('error', () => {})
   // One that breaks in the moment in which it is handed over has nobody else to listen.
   pool.on('connect', (client) => client.on('error', () => {}))
+  let listener: Listener
   try {
-    await prepare(pool)
+    await untilThere(() => prepare(pool), START_MS)
+    listener = await untilThere(() => createListener({ url, channel: CHANNEL }), START_MS)
   } catch (error) {
     await pool.end()
     throw new WaymarkError('storage_failed', `the database can not be used: ${(error as Error).message}`, {
       cause: error,
     })
   }
-  const listener = await createListener({ url, channel: CHANNEL })
 
   async function transact<T>(begin: string, body: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await pool.connect()
@@ -79,17 +89,30 @@ export async function openPostgres(url: string): Promise<Engine> {
     }
   }
 
-  async function write(group: readonly Write[]): Promise<Outcome[]> {
+  async function write(
+    given: readonly Write[],
+    deadline = performance.now() + PATIENCE_MS,
+  ): Promise<Outcome[]> {
+    let group = given
     for (let attempt = 1; ; attempt++) {
       try {
         return await transact('begin', (client) => runGroup(client, group))
       } catch (error) {
-        if (attempt < MAX_ATTEMPTS && (isContention(error) || isLostBefore(error))) continue
-        if (group.length === 1 || error instanceof UnknownOutcome) {
-          return group.map(() => ({ error: error as Error }))
+        const isUnknown = error instanceof UnknownOutcome
+        const isInTime = performance.now() < deadline
+        if (attempt < MAX_ATTEMPTS && isContention(error)) continue
+        if (isInTime && (isUnknown ? group.every(isRepeatable) : isConnectionError(error))) {
+          if (isUnknown) group = group.map(asRepeated)
+          await pause(attempt)
+          continue
         }
+        if (group.length === 1) return [{ error: error as Error }]
         const outcomes: Outcome[] = []
-        for (const one of group) outcomes.push(...(await write([one])))
+        for (const one of group) {
+          // What may have been stored, and would be stored twice, is not tried again.
+          if (isUnknown && !isRepeatable(one)) outcomes.push({ error })
+          else outcomes.push(...(await write([isUnknown ? asRepeated(one) : one], deadline)))
+        }
         return outcomes
       }
     }
@@ -97,6 +120,7 @@ export async function openPostgres(url: string): Promise<Engine> {
 
   return {
     async read(name, argument) {
+      const deadline = performance.now() + PATIENCE_MS
       for (let attempt = 1; ; attempt++) {
         try {
           return (await transact(beginRead({ name, argument }), (client) =>
@@ -106,7 +130,9 @@ export async function openPostgres(url: string): Promise<Engine> {
           if ((error as { code?: string }).code === QUERY_CANCELED)
             throw new Error(OVER_BUDGET, { cause: error })
           // Reading changes nothing, so a lost connection is no reason to give up.
-          if (attempt === MAX_ATTEMPTS || isAnswer(error)) throw error
+          const isLost = error instanceof UnknownOutcome || isConnectionError(error)
+          if (!isLost || performance.now() > deadline) throw error
+          await pause(attempt)
         }
       }
     },
@@ -177,14 +203,59 @@ function isAnswer(error: unknown): boolean {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P)/.test(code)
 }
 
-/** The connection was lost before the commit: nothing is stored, and nothing stands in the way of trying again. */
-function isLostBefore(error: unknown): boolean {
-  return !(error instanceof UnknownOutcome) && isConnectionError(error)
+/** The server is away, is starting, or has no connection left for us: the same may go through in a moment. */
+function isConnectionError(error: unknown): boolean {
+  const { code = '', message = '' } = error as { code?: string; message?: string }
+  return /^(08|57P|53300|ECONN|EPIPE|ETIMEDOUT|EHOST|ENET)/.test(code) || LOST.test(message)
 }
 
-function isConnectionError(error: unknown): boolean {
-  const { code, message } = error as { code?: string; message?: string }
-  return /^(08|57P|ECONN|EPIPE)/.test(code ?? '') || (message ?? '').startsWith('Connection terminated')
+/** The driver gives these no code. */
+const LOST =
+  /^Connection terminated|not queryable|timeout exceeded when trying to connect|Client was closed|Cannot use a pool after/
+
+/**
+ * Writes that may be sent again when it is not known whether they were stored: appends of a run say how many frames come
+ * before them, the others put the same row in the same place.
+ */
+const repeatable: ReadonlySet<string> = new Set<WriteName>([
+  'putAgentState',
+  'putAgentWrites',
+  'putEntries',
+  'beginResponse',
+  'endResponse',
+  'renewLeases',
+  'releaseLeases',
+  'ask',
+  'finishChange',
+  'abandonChange',
+  'failChange',
+  'removeIndexed',
+  'setVectors',
+])
+
+function isRepeatable({ name, argument }: Write): boolean {
+  return name === 'append' ? (argument as AppendRequest).runId !== null : repeatable.has(name)
+}
+
+function asRepeated(one: Write): Write {
+  return { ...one, argument: { ...(one.argument as object), isRepeated: true } }
+}
+
+async function untilThere<T>(work: () => Promise<T>, patienceMs: number): Promise<T> {
+  const deadline = performance.now() + patienceMs
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isConnectionError(error) || performance.now() > deadline) throw error
+      await pause(attempt)
+    }
+  }
+}
+
+function pause(attempt: number): Promise<void> {
+  const ms = Math.min(MAX_PAUSE_MS, 20 * 2 ** Math.min(attempt, 10))
+  return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 /** Another process was faster; the same transaction sees its work at the next attempt. */

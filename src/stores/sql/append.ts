@@ -1,4 +1,4 @@
-import { endsRun, type RunState, refuseAppend } from '../../core/append.ts'
+import { endsRun, type RunState, refuseAppend, wasStored } from '../../core/append.ts'
 import type { AppendRefusal } from '../../core/ledger.ts'
 import {
   emptyRows,
@@ -23,6 +23,8 @@ export interface AppendRequest {
   after: number
   timestamp: string
   drafts: DraftText[]
+  /** Sent before, and it is not known whether it was stored. */
+  isRepeated?: boolean
 }
 
 export type AppendOutcome =
@@ -67,6 +69,8 @@ export function* appendTo(
     const known = request.runId === null ? undefined : runs.get(request.runId)
     const run = known?.conversationId === request.conversationId ? known : undefined
     const refusal = refuseAppend(head?.segment ?? null, run, request)
+    // Its events have their numbers; nobody asks for them twice.
+    if (refusal && request.isRepeated && wasStored(run, request)) return { ok: true, firstSeq: 1, lastSeq: 0 }
     if (refusal || !head) return { ok: false, refusal: refusal ?? 'conversation_not_found' }
     const firstSeq = head.tip.seq + 1
     for (const draft of request.drafts) {

@@ -195,6 +195,12 @@ export function* readCounter({ db }: Dialect, name: string): Script<number> {
   return row?.value ?? 0
 }
 
+/** A write that changes nothing that anybody reads. */
+export function* probe(dialect: Dialect, _none: null): Script<{ done: true }> {
+  yield* count(dialect, 'probes', 1)
+  return { done: true }
+}
+
 export function* makeStoreId(dialect: Dialect, id: number): Script<number> {
   const { db } = dialect
   yield* all(

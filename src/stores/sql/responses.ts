@@ -33,10 +33,17 @@ export function* beginResponse(
     request: StoredRequest
     details: RequestDetails
     at: string
+    /** Sent before, and it is not known whether it was stored. */
+    isRepeated?: boolean
   },
 ): Script<Refusable<{ isStored: boolean }>> {
   const { id, conversationId, runId, request, details, at } = command
   if (!(yield* isHeld(dialect, command.fence))) return leaseLost
+  if (command.isRepeated) {
+    const { db } = dialect
+    const before = yield* first(db.selectFrom('responses').select('id').where('id', '=', id))
+    if (before) return { isStored: true }
+  }
   if (request.blocks && !(yield* useBlocks(dialect, request.blocks))) return { isStored: false }
   const place = yield* placeOfRun(dialect, runId)
   yield* all(
