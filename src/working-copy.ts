@@ -154,7 +154,11 @@ export async function examineWorkspace(
 ): Promise<Examination> {
   const { dataDir } = config
   const workspaceId = await readOrMakeWorkspaceId(dataDir, config)
-  return await examine({ store: store.work, workspaceId, dataDir, path: programPath(config), onProgress })
+  const path = programPath(config)
+  const found = await examine({ store: store.work, workspaceId, dataDir, path, onProgress })
+  onProgress('checking every blob …')
+  for await (const { flaw } of store.upkeep.contents()) if (flaw !== null) found.problems.push(flaw)
+  return found
 }
 
 /** Our own programs are never looked for in the project. */

@@ -6,7 +6,7 @@ import { count, endProgress, printJson, showProgress } from './output.ts'
 
 export function verifyCommand(): Command {
   return commandWith('verify', ['project', 'dataDir', 'databaseUrl'])
-    .description('Recompute every digest of the ledger and check what it promises')
+    .description('Recompute every digest of the ledger and of every blob, and check what the ledger promises')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -27,13 +27,20 @@ async function verify(flags: Record<string, unknown>): Promise<void> {
       showProgress(`${count(soFar.segments, 'segment')}, ${count(soFar.events, 'event')} …`),
     )
     endProgress()
-    if (result.flaws.length > 0) process.exitCode = 1
+    const wrong = result.flaws.length + result.damaged.length
+    if (wrong > 0) process.exitCode = 1
     if (flags.json) return printJson(result)
     for (const { conversationId, segmentId, seq, flaw } of result.flaws) {
       console.log(`${conversationId} ${segmentId} event ${seq}: ${flaw}`)
     }
-    const verdict = result.flaws.length === 0 ? 'clean' : count(result.flaws.length, 'flaw')
-    console.log(`${count(result.segments, 'segment')}, ${count(result.events, 'event')}: ${verdict}`)
+    for (const { key, flaw } of result.damaged) console.log(`${key}: ${flaw}`)
+    const verdict = wrong === 0 ? 'clean' : count(wrong, 'flaw')
+    const parts = [
+      count(result.segments, 'segment'),
+      count(result.events, 'event'),
+      count(result.contents, 'blob'),
+    ]
+    console.log(`${parts.join(', ')}: ${verdict}`)
   } finally {
     await store.close()
   }

@@ -11,6 +11,15 @@ export interface Upkeep {
   /** Projects the next events of a segment; answers how many, and whether it has come to the end. */
   project(segment: SegmentRecord): Promise<{ projected: number; isDone: boolean }>
   projections(): Promise<ProjectionRows>
+  /** Everything that is stored under its hash beside the frames: blobs, and blocks of requests. */
+  contents(): AsyncIterable<StoredContent>
+}
+
+export interface StoredContent {
+  /** SHA-256 of the content, which names it. */
+  key: string
+  /** Null when it is whole; otherwise what is wrong with it. */
+  flaw: string | null
 }
 
 export interface SegmentRecord {

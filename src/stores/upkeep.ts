@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
 import type { BlobStore } from '../core/blobs.ts'
 import type { EventRecord, Upkeep } from '../core/upkeep.ts'
 import type { Engine } from './engine.ts'
@@ -7,6 +9,7 @@ import { writeOne } from './write-one.ts'
 
 const SEGMENTS_AT_ONCE = 200
 const EVENTS_AT_ONCE = 200
+const CONTENTS_AT_ONCE = 100
 
 export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobStore }): Upkeep {
   async function asRecord(row: Schema['events']): Promise<EventRecord> {
@@ -15,6 +18,13 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
         ? row.frame
         : await unspill(blobs, row.frame, row.blob).catch((error: unknown) => error as Error)
     return { seq: row.seq, bytesBefore: row.bytes_before, digest: row.digest, frame }
+  }
+
+  async function blobFlaw(key: string): Promise<string | null> {
+    return await readSpilled(blobs, key).then(
+      () => null,
+      (error: unknown) => (error as Error).message,
+    )
   }
 
   return {
@@ -47,5 +57,30 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
       }
     },
     projections: () => engine.read('projections', null),
+    async *contents() {
+      for (let after = ''; ; ) {
+        const keys = await engine.read('namedBlobs', { after, limit: CONTENTS_AT_ONCE })
+        for (const key of keys) yield { key, flaw: await blobFlaw(key) }
+        const last = keys.at(-1)
+        if (last === undefined) break
+        after = last
+      }
+      for (let after = ''; ; ) {
+        const blocks = await engine.read('blocksAfter', { after, limit: CONTENTS_AT_ONCE })
+        for (const { hash, bytes } of blocks) yield { key: hash, flaw: blockFlaw(hash, bytes) }
+        const last = blocks.at(-1)
+        if (!last) return
+        after = last.hash
+      }
+    },
+  }
+}
+
+function blockFlaw(hash: string, bytes: Uint8Array): string | null {
+  try {
+    const found = createHash('sha256').update(gunzipSync(bytes)).digest('hex')
+    return found === hash ? null : `The block ${hash} of a request is not what was stored.`
+  } catch (error) {
+    return `The block ${hash} of a request can not be read: ${(error as Error).message}`
   }
 }

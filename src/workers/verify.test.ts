@@ -31,7 +31,13 @@ describe('[L9] verify finds', () => {
   }
 
   it('nothing, when there is nothing', async () => {
-    expect(await verifyLedger(createUpkeep(store))).toEqual({ segments: 1, events: 6, flaws: [] })
+    expect(await verifyLedger(createUpkeep(store))).toEqual({
+      segments: 1,
+      events: 6,
+      contents: 1,
+      flaws: [],
+      damaged: [],
+    })
   })
 
   it.each([
@@ -50,5 +56,38 @@ describe('[L9] verify finds', () => {
   it('a blob that is gone', async () => {
     for await (const key of store.blobs.keys()) await store.blobs.delete(key)
     expect(await flawsAfter('select 1')).toEqual([[6, expect.stringMatching(/is missing/)]])
+    const { damaged } = await verifyLedger(createUpkeep(store))
+    expect(damaged).toEqual([{ key: expect.any(String), flaw: expect.stringMatching(/is missing/) }])
+  })
+
+  it.each([
+    ['an output', 'insert into tool_outputs (segment, seq, tool_call_id, output_ref) values (1, 2, 1, $)'],
+    ['an attachment', "insert into attachments values (1, 2, 0, 'a', $, 1)"],
+    ['an answer', "insert into response_ends values ('r', 1, 2, '', '{}', '', $)"],
+    ['a summary', "insert into memories values (1, 2, '', $, '{}', '')"],
+  ])('%s whose blob is missing or damaged', async (_, row) => {
+    await store.blobs.put('b'.repeat(64), Buffer.from('not what was stored'))
+    const database = new Database(join(store.folder, 'waymark.db'))
+    database.exec(row.replace('$', `'${'a'.repeat(64)}'`))
+    database.exec(
+      row
+        .replace('1, 2', '1, 3')
+        .replace("'r'", "'s'")
+        .replace('$', `'${'b'.repeat(64)}'`),
+    )
+    database.close()
+    const { damaged } = await verifyLedger(createUpkeep(store))
+    expect(damaged.map(({ flaw }) => flaw)).toEqual([
+      expect.stringMatching(/a{64} is missing/),
+      expect.stringMatching(/b{64} can not be read/),
+    ])
+  })
+
+  it('a damaged block of a request', async () => {
+    const database = new Database(join(store.folder, 'waymark.db'))
+    database.exec("insert into request_blocks values ('c', x'00', 1)")
+    database.close()
+    const { damaged } = await verifyLedger(createUpkeep(store))
+    expect(damaged).toEqual([{ key: 'c', flaw: expect.stringMatching(/block c/) }])
   })
 })

@@ -13,7 +13,11 @@ export interface Flaw {
 export interface Verified {
   segments: number
   events: number
+  /** Texts that are stored under their hash, outside the frames' rows. */
+  contents: number
   flaws: Flaw[]
+  /** Such texts that are missing or damaged. */
+  damaged: { key: string; flaw: string }[]
 }
 
 /** Recomputes everything the ledger promises of what it has stored (L2, L4, L5, L9). */
@@ -21,10 +25,15 @@ export async function verifyLedger(
   upkeep: Upkeep,
   onProgress: (verified: Verified) => void = () => {},
 ): Promise<Verified> {
-  const verified: Verified = { segments: 0, events: 0, flaws: [] }
+  const verified: Verified = { segments: 0, events: 0, contents: 0, flaws: [], damaged: [] }
   for await (const segment of upkeep.segments()) {
     await verifySegment(upkeep, segment, verified)
     verified.segments++
+    onProgress(verified)
+  }
+  for await (const { key, flaw } of upkeep.contents()) {
+    verified.contents++
+    if (flaw !== null) verified.damaged.push({ key, flaw })
     onProgress(verified)
   }
   return verified

@@ -4,6 +4,7 @@ import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from '../git/git.ts'
 import { copyWorkspaceId } from '../protocol/ids.ts'
 import { openManifest } from './manifest.ts'
+import { rowsUnlessDeleted } from './repositories.ts'
 import {
   conversationsOnDisk,
   copiesOnDisk,
@@ -110,7 +111,9 @@ export async function examine(deps: {
   async function wrongRepositories(): Promise<string[]> {
     const wrong: string[] = []
     for (const { tenant, id } of conversations) {
-      const { heads, session } = workStateOf(await deps.store.rows(tenant, id))
+      const rows = await rowsUnlessDeleted(deps.store, tenant, id)
+      if (!rows) continue
+      const { heads, session } = workStateOf(rows)
       const found = readBranches(dataDir, id)
       const isRight =
         found?.current === session &&

@@ -1,6 +1,8 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { CollectionStore } from '../core/collection.ts'
-import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
+import { type WorkRows, type WorkStore, workStateOf } from '../core/work-sessions.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import type { ConversationId } from '../protocol/ids.ts'
 import {
   clearLocks,
   conversationFolder,
@@ -46,7 +48,9 @@ export async function followLedger({
   for (const id of conversationsOnDisk(dataDir)) clearLocks(dataDir, id)
   for (const { tenant, id } of await conversationsIn(store, workspaceIds())) {
     const before = readBranches(dataDir, id)
-    const { heads, session } = workStateOf(await store.rows(tenant, id))
+    const rows = await rowsUnlessDeleted(store, tenant, id)
+    if (!rows) continue
+    const { heads, session } = workStateOf(rows)
     if (before && before.current === session && isSame(before.heads, heads)) continue
     // Another process may have moved it since: then it says what is right already.
     const now = readBranches(dataDir, id)
@@ -55,6 +59,18 @@ export async function followLedger({
     wrong++
   }
   return wrong
+}
+
+/** Null for a conversation that was deleted since it was listed. */
+export async function rowsUnlessDeleted(
+  store: WorkStore,
+  tenant: string,
+  id: ConversationId,
+): Promise<WorkRows | null> {
+  return await store.rows(tenant, id).catch((error: unknown) => {
+    if (error instanceof WaymarkError && error.code === 'conversation_not_found') return null
+    throw error
+  })
 }
 
 /** Drops what conversations that were deleted for good have here, and the objects that nobody reaches; answers the bytes. */

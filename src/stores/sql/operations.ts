@@ -76,7 +76,16 @@ import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
 import { findToolOutput } from './tool-outputs.ts'
-import { books, dropProjections, eventsAfter, project, projections, segmentsAfter } from './upkeep.ts'
+import {
+  blocksAfter,
+  books,
+  dropProjections,
+  eventsAfter,
+  namedBlobs,
+  project,
+  projections,
+  segmentsAfter,
+} from './upkeep.ts'
 import {
   abandonChange,
   beginChange,
@@ -148,6 +157,8 @@ export const reads = {
   segmentsAfter,
   eventsAfter,
   books,
+  namedBlobs,
+  blocksAfter,
   projections,
 } satisfies Record<string, AnyOperation>
 
@@ -209,6 +220,8 @@ const slowReads: ReadonlySet<string> = new Set<ReadName>([
   'searchVectors',
   'eventsAfter',
   'books',
+  'namedBlobs',
+  'blocksAfter',
   'projections',
   'reachableCheckpoints',
 ])

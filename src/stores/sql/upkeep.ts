@@ -10,6 +10,39 @@ import { all, first, insertAll, type Script } from './script.ts'
 
 /** What verifying and rebuilding need to see: the store as it is, across tenants, deleted conversations included. */
 
+/** Blobs that rows name, in the order of their keys, and where they are named. */
+export function* namedBlobs(
+  { db }: Dialect,
+  { after, limit }: { after: string; limit: number },
+): Script<string[]> {
+  const rows = yield* all({
+    compile: () =>
+      sql<{ key: string }>`select distinct key from (
+        select blob as key from events where blob is not null and blob > ${after}
+        union all select output_ref from tool_outputs where output_ref is not null and output_ref > ${after}
+        union all select request_blob from responses where request_blob is not null and request_blob > ${after}
+        union all select response_blob from response_ends where response_blob is not null and response_blob > ${after}
+        union all select summary_ref from memories where summary_ref is not null and summary_ref > ${after}
+        union all select sha256 from attachments where sha256 > ${after}
+      ) as named order by key limit ${limit}`.compile(db),
+  })
+  return rows.map((row) => row.key)
+}
+
+export function* blocksAfter(
+  { db }: Dialect,
+  { after, limit }: { after: string; limit: number },
+): Script<{ hash: string; bytes: Uint8Array }[]> {
+  return yield* all(
+    db
+      .selectFrom('request_blocks')
+      .select(['hash', 'bytes'])
+      .where('hash', '>', after)
+      .orderBy('hash')
+      .limit(limit),
+  )
+}
+
 export function* segmentsAfter(
   { db }: Dialect,
   query: { after: number; limit: number; onlyUnprojected: boolean },
