@@ -275,6 +275,10 @@ export const text = {
       reset: 'A reset could be neither finished nor undone',
       approve: 'An approval could be neither finished nor undone',
     },
+    by: (titles: readonly (string | null)[]) =>
+      titles.length === 0
+        ? 'outside Waymark'
+        : titles.map((title) => (title === null ? 'another conversation' : `“${title}”`)).join(', '),
     failedAction: 'Restore the files from before it',
     rescued: 'Rescued files',
     rescuedMeans:
@@ -321,6 +325,7 @@ export const text = {
     means:
       'The files return to what was approved last. What is there now is kept as a checkpoint first, so this can be undone.',
     action: 'Reset files',
+    others: 'Also discard what other conversations have changed since the last approval',
   },
 
   fork: {

@@ -7,6 +7,7 @@ import { printReport, undoHint } from './restore.ts'
 interface ResetFlags extends Record<string, unknown> {
   json?: boolean
   dryRun?: boolean
+  includeOthers?: boolean
 }
 
 export function resetCommand(): Command {
@@ -14,11 +15,13 @@ export function resetCommand(): Command {
     .description('Return the files to what was approved last; what is discarded is kept as a checkpoint')
     .argument('[conversation]', 'its id; default: the one that changed last')
     .option('--dry-run', 'only say what it would do')
+    .option('--include-others', 'also take back what other conversations have changed since')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Ends with 1 if a file had to be skipped.
+Files that another conversation has changed since the last approval stay as they are, and are listed. Ends with 1 if
+a file was skipped.
 
 Examples:
   waymark reset --dry-run             look first
@@ -27,7 +30,10 @@ Examples:
     .action(async (conversation: string | undefined, flags: ResetFlags) => {
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
-      const done = await client.reset(id, flags.dryRun ? { dry_run: true } : {})
+      const done = await client.reset(id, {
+        ...(flags.dryRun ? { dry_run: true } : {}),
+        ...(flags.includeOthers ? { include_others: true } : {}),
+      })
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return printJson(done)
       printReport(done, flags.dryRun ? 'would be' : null)

@@ -63,8 +63,9 @@ export interface WorkState {
   /** The active session, and its last checkpoint. */
   session: string
   tip: string | null
-  /** The approved state. */
+  /** The approved state, and when it was approved. */
   main: string | null
+  mainAt: string
   lastApprovedAt: string | null
   sessions: WorkSession[]
   /** Branch → checkpoint: what the conversation's repository must say. */
@@ -111,6 +112,7 @@ export function workStateOf(rows: WorkRows): WorkState {
     session,
     tip: heads[session] ?? null,
     main,
+    mainAt: closings.findLast((closing) => closing.status === 'merged')?.at ?? tips.get(MAIN)?.firstAt ?? '',
     lastApprovedAt: closings.findLast((closing) => closing.status === 'merged')?.at ?? null,
     sessions,
     heads,
@@ -178,6 +180,8 @@ export interface WorkChange {
   paths: string[] | null
   /** What was there, as a checkpoint: set before the first file is touched. */
   safety: FrameDraft<'workspace.checkpoint'> | null
+  /** Files that are left as they are, and why: another conversation changed them. */
+  spared?: { path: string; reason: string }[]
   /** Whether the ledger has the safety checkpoint: since then it is listed, whatever becomes of the change. */
   isSafetyListed?: boolean
   idempotency: Idempotency | null
@@ -195,6 +199,10 @@ export interface WorkStore {
   knownAmong(ids: readonly string[]): Promise<string[]>
   /** Without `isCounted` the checkpoints of a session are not counted, which takes longer the more there are. */
   rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
+  /** The last approval in the workspace, by any conversation; null when there was none. */
+  approvedIn(workspaceId: string): Promise<{ checkpointId: string; at: string } | null>
+  /** What conversations have done in the workspace since then, the last first. */
+  doneSince(workspaceId: string, since: string): Promise<DoneSince>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
   /** What the files were like at an event of the line. */
@@ -228,6 +236,14 @@ export interface WorkStore {
   fail(workspaceId: string, change: WorkChange, reason: string): Promise<void>
   /** The change that ended like this, until files are restored, reset or approved in the workspace. */
   failed(workspaceId: string): Promise<FailedChange | null>
+}
+
+export interface DoneSince {
+  /** What tools edited. */
+  edits: { conversationId: string; path: string }[]
+  /** Checkpoints of all conversations, oldest first; `isBefore` marks those behind which a conversation changes files. */
+  checkpoints: { conversationId: string; checkpointId: string; isBefore: boolean }[]
+  names: { conversationId: string; tenant: string; title: string | null }[]
 }
 
 export interface FailedChange {
@@ -266,7 +282,7 @@ export interface WorkSessions {
 
   session(tenant: string, id: ConversationId): Promise<SessionView>
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
-  reset(command: WorkCommand & { dryRun: boolean }): Promise<ResetDone>
+  reset(command: ResetCommand): Promise<ResetDone>
   restore(command: RestoreCommand): Promise<Restored>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
@@ -349,6 +365,12 @@ export interface WorkCommand {
   conversationId: ConversationId
   by: string
   idempotency?: Idempotency | undefined
+}
+
+export interface ResetCommand extends WorkCommand {
+  dryRun: boolean
+  /** Also what other conversations have changed since. */
+  includeOthers: boolean
 }
 
 export interface RestoreCommand extends WorkCommand {

@@ -51,6 +51,8 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
         }
       }
     },
+    approvedIn: (workspaceId) => read('approvedIn', workspaceId),
+    doneSince: (workspaceId, since) => read('doneSince', { workspaceId, since }),
     async checkpoints(query) {
       const { items, next } = await read('listCheckpoints', query)
       return { items, next_cursor: next }

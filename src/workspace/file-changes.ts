@@ -58,6 +58,7 @@ interface Safety {
 interface Wanted {
   target: string
   paths: string[] | null
+  spared?: { path: string; reason: string }[]
   safety: Safety & { state: WorkState }
 }
 
@@ -200,7 +201,8 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     const restored = await asked(
       workspace.restore({ target, safety: safety.checkpoint_id, paths, ...behind }),
     )
-    const { made, ...report } = restored
+    const { made, ...done } = restored
+    const report = { ...done, skipped: [...done.skipped, ...(change.spared ?? [])] }
     return made
       ? restoreDone(change, report, frameOf(made, safety.work_session, label, (safety.number ?? 0) + 1))
       : resetDone(change, report)
@@ -243,9 +245,15 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     carryOut,
     putBack: (kind, command, wanted) =>
       carryOut(kind, command, async (change) => {
-        const { target, paths, safety } = await wanted()
+        const { target, paths, safety, spared = [] } = await wanted()
         const { frame } = await take(safety.state, safety)
-        const safe: Safe = Object.assign(change, { target, paths, safety: frame, isSafetyListed: true })
+        const safe: Safe = Object.assign(change, {
+          target,
+          paths,
+          spared,
+          safety: frame,
+          isSafetyListed: true,
+        })
         await store.note(workspaceId, safe)
         return (await putFilesBack(safe)) as Done<never>
       }),

@@ -6,6 +6,7 @@ import {
   labels,
   MAIN,
   nextSession,
+  type ResetCommand,
   type RestoreCommand,
   type WorkSessions,
   type WorkState,
@@ -18,6 +19,7 @@ import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
+import { type Authors, createDifferences, findAuthors, nameOf } from './authors.ts'
 import { createFileChanges } from './file-changes.ts'
 import { writeBranches } from './repository.ts'
 import type { MadeCheckpoint, Workspace } from './workspace.ts'
@@ -57,6 +59,7 @@ type Begun = WorkState & { main: string; tip: string }
 export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSessions {
   const { store, workspace, workspaceId, dataDir, clock, log } = deps
   const inOrder = createOrder()
+  const between = createDifferences(workspace)
   const changes = createFileChanges({ ...deps, take, follow })
   let later: NodeJS.Timeout | undefined
 
@@ -143,6 +146,34 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       : { ...then, checkpointId: await found(tenant, id, then.checkpointId) }
   }
 
+  /** What was approved last in the workspace, by whichever conversation: that belongs to all of them. */
+  async function approvedFor({ main, mainAt }: Pick<Begun, 'main' | 'mainAt'>) {
+    const last = await store.approvedIn(workspaceId)
+    const own = { checkpointId: main, at: mainAt }
+    if (!last || last.at <= own.at || !(await asked(workspace.has([last.checkpointId])))) return own
+    return last
+  }
+
+  function authorsSince(tenant: string, conversationId: ConversationId, since: string): Promise<Authors> {
+    return asked(findAuthors({ store, between }, { tenant, conversationId, workspaceId, since }))
+  }
+
+  /** This conversation's changes, and those that none made; what another has changed since is left as it is, and listed. */
+  async function resetOf({ tenant, conversationId, includeOthers }: ResetCommand, state: Begun) {
+    const { checkpointId: target, at } = await approvedFor(state)
+    if (includeOthers) return { target, paths: null, spared: [] }
+    const authors = await authorsSince(tenant, conversationId, at)
+    const spared: { path: string; reason: string }[] = []
+    const paths: string[] = []
+    for (const { path } of await asked(workspace.differences(target, null))) {
+      const others = authors.of(path).filter((author) => author.isOther)
+      if (others.length === 0) paths.push(path)
+      else
+        spared.push({ path, reason: `${others.map(nameOf).join(', ')} changed it since the last approval` })
+    }
+    return { target, paths: spared.length === 0 ? null : paths, spared }
+  }
+
   async function wanted(command: RestoreCommand): Promise<{ target: string; paths: string[] | null }> {
     const { tenant, conversationId, checkpointId } = command
     const target = await found(tenant, conversationId, checkpointId)
@@ -214,8 +245,14 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       const state = workStateOf(await store.rows(tenant, id, { isCounted: true }))
       if (state.main === null) throw new Error(`${id} has no first checkpoint`)
       const { rescued } = await asked(workspace.condition())
-      const changed = await asked(workspace.differences(state.main, null))
-      return sessionView(state, changed, await store.failed(workspaceId), rescued)
+      const approved = await approvedFor({ ...state, main: state.main })
+      const authors = await authorsSince(tenant, id, approved.at)
+      const changed = (await asked(workspace.differences(approved.checkpointId, null))).map((file) => ({
+        ...file,
+        by: authors.of(file.path).map(({ isOther: _, ...author }) => author),
+      }))
+      const failed = await store.failed(workspaceId)
+      return sessionView(state, { approved: approved.checkpointId, changed, failed, rescued })
     },
     async approve(command) {
       const { tenant, conversationId, message } = command
@@ -247,19 +284,17 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     },
     async reset(command) {
       const { tenant, conversationId } = command
-      const before = await begun(tenant, conversationId)
       if (command.dryRun) {
-        const report = await asked(workspace.preview({ target: before.main, paths: null }))
-        return { reset_to: before.main, new_session: null, pre_reset_checkpoint: null, ...report }
+        const { target, paths, spared } = await resetOf(command, await begun(tenant, conversationId))
+        const report = await asked(workspace.preview({ target, paths }))
+        const skipped = [...report.skipped, ...spared]
+        return { reset_to: target, new_session: null, pre_reset_checkpoint: null, ...report, skipped }
       }
       return await changes.putBack('reset', command, async () => {
         const state = await begun(tenant, conversationId)
-        const { session, tip, main } = state
-        return {
-          target: main,
-          paths: null,
-          safety: { state, session, label: labels.beforeReset, parents: [tip] },
-        }
+        const { session, tip } = state
+        const safety = { state, session, label: labels.beforeReset, parents: [tip] }
+        return { ...(await resetOf(command, state)), safety }
       })
     },
     async restore(command) {
@@ -300,8 +335,9 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       return { checkpoint_id: full, left_out: await asked(workspace.leftOut(full)) }
     },
     async diff({ tenant, conversationId, from, to, path }) {
-      const { main } = await begun(tenant, conversationId)
-      const base = from === null ? main : await found(tenant, conversationId, from)
+      const state = await begun(tenant, conversationId)
+      const base =
+        from === null ? (await approvedFor(state)).checkpointId : await found(tenant, conversationId, from)
       const other = to === null ? null : await found(tenant, conversationId, to)
       const only = path === null ? null : cleanPath(path)
       return { from: base, to: other, files: await asked(workspace.diff(base, other, only)) }
@@ -339,13 +375,16 @@ function cleanPath(path: string): string {
   return parts.join('/')
 }
 
-function sessionView(
-  state: WorkState,
-  changed: SessionView['changed_files'],
-  failed: FailedChange | null,
-  rescued: SessionView['rescued'],
-): SessionView {
+interface Seen {
+  approved: string
+  changed: SessionView['changed_files']
+  failed: FailedChange | null
+  rescued: SessionView['rescued']
+}
+
+function sessionView(state: WorkState, { approved, changed, failed, rescued }: Seen): SessionView {
   return {
+    approved_checkpoint: approved,
     failed_change: failed && {
       kind: failed.kind,
       conversation_id: failed.conversationId,

@@ -83,7 +83,10 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
         />
       )}
       {diff.isError && <p className="failure">{explain(diff.error)}</p>}
-      <ChangedFiles files={diff.data?.files ?? []} />
+      <ChangedFiles
+        files={diff.data?.files ?? []}
+        by={new Map(changed_files.map(({ path, by }) => [path, by]))}
+      />
       {rescued.length > 0 && <RescuedFiles files={rescued} />}
       <h2>{text.changes.sessions}</h2>
       <ul className="sessions">
@@ -150,19 +153,32 @@ function RescuedFiles({ files }: { files: SessionView['rescued'] }) {
 const OPEN_FILES = 20
 const OPEN_LINES = 1500
 
-export function ChangedFiles({ files }: { files: readonly ChangedFile[] }) {
+type By = SessionView['changed_files'][number]['by']
+
+export function ChangedFiles({ files, by }: { files: readonly ChangedFile[]; by?: ReadonlyMap<string, By> }) {
   const lines = files.reduce((sum, { additions, deletions }) => sum + additions + deletions, 0)
   const isOpen = files.length <= OPEN_FILES && lines <= OPEN_LINES
-  return files.map((file) => <ChangedFileCard key={file.path} file={file} isOpenByItself={isOpen} />)
+  return files.map((file) => (
+    <ChangedFileCard key={file.path} file={file} by={by?.get(file.path)} isOpenByItself={isOpen} />
+  ))
 }
 
-function ChangedFileCard({ file, isOpenByItself }: { file: ChangedFile; isOpenByItself: boolean }) {
+function ChangedFileCard({
+  file,
+  by,
+  isOpenByItself,
+}: {
+  file: ChangedFile
+  by: By | undefined
+  isOpenByItself: boolean
+}) {
   const [isOpen, setOpen] = useState(isOpenByItself)
   const heading = (
     <>
       <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>
       <code>{file.path}</code>
       <Counts additions={file.additions} deletions={file.deletions} />
+      {by && <span className="quiet">{text.changes.by(by.map(({ title }) => title))}</span>}
     </>
   )
   return (

@@ -81,9 +81,10 @@ export function ResetDialog({ conversationId, isRunning, onClose }: WorkDialogPr
       words={text.reset}
       look="danger"
       isRunning={isRunning}
-      preview={() => server.reset(conversationId, { dry_run: true })}
-      run={async (key) => {
-        const done = await server.reset(conversationId, {}, { idempotencyKey: key })
+      option={text.reset.others}
+      preview={(include_others) => server.reset(conversationId, { dry_run: true, include_others })}
+      run={async (key, include_others) => {
+        const done = await server.reset(conversationId, { include_others }, { idempotencyKey: key })
         return { ...done, kept: done.pre_reset_checkpoint }
       }}
       onClose={onClose}

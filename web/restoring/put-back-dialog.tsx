@@ -14,10 +14,12 @@ interface PutBackProps {
   look?: 'main' | 'danger'
   /** Then it has to wait. */
   isRunning: boolean
+  /** A choice that changes what it does; off at first. */
+  option?: string
   /** What it would do. */
-  preview(): Promise<FilesReport>
+  preview(isOptionOn: boolean): Promise<FilesReport>
   /** Does it, once for each key, and answers where what was there is kept. */
-  run(key: string): Promise<FilesReport & { kept: string | null }>
+  run(key: string, isOptionOn: boolean): Promise<FilesReport & { kept: string | null }>
   onClose(): void
 }
 
@@ -26,10 +28,15 @@ export function PutBackDialog(props: PutBackProps) {
   const { conversationId, words, look = 'main', isRunning, onClose } = props
   const notices = useNotices()
   // Sent again behind a lost answer, it is done once.
-  const [key] = useState(() => newId('msg'))
-  const preview = useQuery({ queryKey: keys.preview(key), queryFn: props.preview, staleTime: 0, gcTime: 0 })
+  const [{ key, isOn }, setWish] = useState(() => ({ key: newId('msg'), isOn: false }))
+  const preview = useQuery({
+    queryKey: keys.preview(key),
+    queryFn: () => props.preview(isOn),
+    staleTime: 0,
+    gcTime: 0,
+  })
   async function run(): Promise<void> {
-    const { kept, ...report } = await props.run(key)
+    const { kept, ...report } = await props.run(key, isOn)
     sayRestored(conversationId, report, kept, notices)
     refresh(conversationId)
   }
@@ -37,6 +44,17 @@ export function PutBackDialog(props: PutBackProps) {
   return (
     <Dialog title={words.title} onClose={onClose} action={{ label: words.action, look, run, isReady }}>
       <p>{words.means}</p>
+      {props.option !== undefined && (
+        <label>
+          <input
+            type="checkbox"
+            checked={isOn}
+            // Another wish is another request.
+            onChange={(event) => setWish({ key: newId('msg'), isOn: event.target.checked })}
+          />{' '}
+          {props.option}
+        </label>
+      )}
       {isRunning && <p className="failure">{text.changes.busy}</p>}
       {preview.isPending && <p>{text.looking}</p>}
       {preview.isError && <p className="failure">{explain(preview.error)}</p>}

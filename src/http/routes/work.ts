@@ -159,9 +159,10 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDepende
   })
 
   app.openapi(reset, async (c) => {
-    const { dry_run } = c.req.valid('json') ?? {}
+    const { dry_run = false, include_others = false } = c.req.valid('json') ?? {}
     const command = await commandOf(c, c.req.valid('param').id)
-    return c.json(await sessions.reset({ ...command, dryRun: dry_run ?? false }), 200)
+    const done = await sessions.reset({ ...command, dryRun: dry_run, includeOthers: include_others })
+    return c.json(done, 200)
   })
 
   app.openapi(restore, async (c) => {

@@ -26,7 +26,22 @@ export const sessionViewSchema = z
     session_ref: z.string(),
     has_unapproved: z.boolean(),
     last_approved_at: z.string().nullable(),
-    changed_files: z.array(changedFileSchema),
+    /** What a reset returns to: what was approved last in the workspace, by any conversation. */
+    approved_checkpoint: z.string(),
+    changed_files: z.array(
+      changedFileSchema.extend({
+        /** The conversations that changed it since; empty when none did: a person, or another program. */
+        by: z.array(
+          z.object({
+            /** Null for one of another tenant. */
+            conversation_id: z.string().nullable(),
+            title: z.string().nullable(),
+            /** `tool`: a tool of the agent edited it. `run`: it changed while the agent was at work there. */
+            how: z.enum(['tool', 'run']),
+          }),
+        ),
+      }),
+    ),
     /** A restore, reset or approval that could be neither finished nor taken back. */
     failed_change: z
       .object({
@@ -61,7 +76,13 @@ export const approvedSchema = z
   .meta({ id: 'Approved' })
 export type Approved = z.infer<typeof approvedSchema>
 
-export const resetSchema = z.strictObject({ dry_run: z.boolean().optional() }).meta({ id: 'Reset' })
+export const resetSchema = z
+  .strictObject({
+    dry_run: z.boolean().optional(),
+    /** Also takes back what other conversations have changed since the last approval. */
+    include_others: z.boolean().optional(),
+  })
+  .meta({ id: 'Reset' })
 export type Reset = z.infer<typeof resetSchema>
 export const resetDoneSchema = z
   .object({

@@ -86,6 +86,7 @@ import {
   projections,
   segmentsAfter,
 } from './upkeep.ts'
+import { approvedIn, doneSince } from './work-authors.ts'
 import {
   abandonChange,
   beginChange,
@@ -139,6 +140,8 @@ export const reads = {
   searchVectors,
   unembedded,
   workRows,
+  approvedIn,
+  doneSince,
   workspaceOf,
   workspacesInUse,
   copiesInUse,
