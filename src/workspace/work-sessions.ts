@@ -249,7 +249,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       const authors = await authorsSince(tenant, id, approved.at)
       const changed = (await asked(workspace.differences(approved.checkpointId, null))).map((file) => ({
         ...file,
-        by: authors.of(file.path).map(({ isOther: _, ...author }) => author),
+        by: authors.of(file.path).map(({ conversation_id, title, how }) => ({ conversation_id, title, how })),
       }))
       const failed = await store.failed(workspaceId)
       return sessionView(state, { approved: approved.checkpointId, changed, failed, rescued })

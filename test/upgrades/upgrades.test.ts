@@ -167,6 +167,7 @@ describe('migrations', () => {
         "0005-context.ts": "9d13781235b17be9",
         "0006-questions.ts": "1a26e828daf48ab0",
         "0007-keep.ts": "2f7402c6f3be894d",
+        "0008-growth.ts": "4c1e2250d96105dc",
       }
     `)
   })

@@ -55,11 +55,11 @@ export function* doneSince(
       .orderBy('k.seq', 'desc')
       .limit(MOST_CHECKPOINTS),
   )
-  const before: string[] = [labels.beforeRestore, labels.beforeReset]
+  const before = new Set<string>([labels.beforeRestore, labels.beforeReset])
   const checkpoints = rows.toReversed().map(({ conversationId, checkpointId, run_id, label }) => ({
     conversationId,
     checkpointId,
-    isBefore: run_id !== null || before.includes(label),
+    isBefore: run_id !== null || before.has(label),
   }))
   const ids = [...new Set([...edits, ...rows].map((row) => row.conversationId))]
   const names = yield* all(

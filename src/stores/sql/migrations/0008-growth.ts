@@ -12,5 +12,6 @@ export const growthTables = [
   )`,
   // JSON: the hashes of the blocks that the request is made of; null when it is in the row or in a blob.
   'alter table responses add column request_blocks {text}',
+  'create index responses_by_segment on responses (segment, id)',
   'create index checkpoints_by_session on checkpoints (conversation_id, work_session, number)',
 ]
