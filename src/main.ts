@@ -123,6 +123,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
       clock: systemClock,
       retentionMs,
       dropFiles: () => dropUnreachable(),
+      hold: () => holdAlone(join(config.dataDir, COLLECT_LOCK)),
       log,
       onCollected: (report, seconds) => http?.collected(report, seconds),
     })
@@ -187,6 +188,9 @@ function webFolder(): string {
   return fileURLToPath(new URL(isBuilt ? './web/' : '../dist/web/', import.meta.url))
 }
 
+/** While it is locked nothing is collected, and no backup is made. */
+export const COLLECT_LOCK = 'collect.lock'
+
 export interface Store {
   ledger: Ledger
   queue: Queue
@@ -234,13 +238,18 @@ export function hasStore(config: Pick<Config, 'dataDir' | 'databaseUrl'>): boole
 /** The store alone, for commands that work without a server. */
 export async function openStore(
   config: Pick<Config, 'dataDir' | 'databaseUrl'>,
-  options: { onCommitted?: (group: CommittedGroup) => void } = {},
+  options: {
+    onCommitted?: (group: CommittedGroup) => void
+    /** Where the blobs are; default: in the data folder. */
+    blobsIn?: string
+  } = {},
 ): Promise<Store> {
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
-  const blobs = createFolderBlobs(join(config.dataDir, 'blobs'))
+  const blobs = createFolderBlobs(options.blobsIn ?? join(config.dataDir, 'blobs'))
   const storeId = config.databaseUrl ? await readOrMakeStoreId(engine) : SQLITE
-  const writes = createGroupedWrites({ engine, ...options })
+  const { onCommitted } = options
+  const writes = createGroupedWrites({ engine, ...(onCommitted ? { onCommitted } : {}) })
   const ledger = createLedger({ engine, blobs, clock: systemClock, writes })
   return {
     ledger,
@@ -261,7 +270,7 @@ export async function openStore(
   }
 }
 
-async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Promise<Engine> {
+export async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Promise<Engine> {
   if (!config.databaseUrl) return await openSqlite(join(config.dataDir, DATABASE_FILE))
   // Loaded only when used: the driver is a tenth of the start-up time.
   const { openPostgres } = await import('./stores/postgres/open.ts')

@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { VERSION } from '../protocol/version.ts'
 import { approveCommand } from './approve.ts'
 import { auditCommand } from './audit.ts'
+import { backupCommand, restoreBackupCommand } from './backup.ts'
 import { chatCommand } from './chat.ts'
 import { checkpointsCommand } from './checkpoints.ts'
 import { compareCommand } from './compare.ts'
@@ -67,6 +68,8 @@ Examples:
     doctorCommand,
     verifyCommand,
     rebuildCommand,
+    backupCommand,
+    restoreBackupCommand,
     gcCommand,
     auditCommand,
     rulesCommand,

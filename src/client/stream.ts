@@ -63,6 +63,12 @@ export async function* streamLedger(
       if (!follow) return
     } catch (error) {
       if (signal?.aborted) return
+      // A cursor that the server itself gave and does not know any more: a backup was restored. Everything is read again.
+      if (error instanceof RequestError && error.code === 'bad_cursor' && cursor !== options.cursor) {
+        cursor = undefined
+        yield [{ type: 'cut', after: 0, cursor: null }]
+        continue
+      }
       if (error instanceof RequestError && !error.mayPass) throw error
     }
     onState('waiting')

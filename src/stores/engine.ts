@@ -12,6 +12,10 @@ export interface Engine {
   groupsInFlight: number
   /** Hears what another process changed. */
   onForeignChange(listener: (change: Change) => void): void
+  /** Writes the database as it is at one moment into a folder, while others work on it. */
+  backup(folder: string): Promise<void>
+  /** Fills an empty database with what `backup` wrote. */
+  restore(folder: string): Promise<void>
   close(): Promise<void>
 }
 

@@ -2,6 +2,7 @@ import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
 import { type CollectCommand, type Collecting, type CollectionStore, HOUR_MS } from '../core/collection.ts'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
+import { WaymarkError } from '../protocol/errors.ts'
 
 /** Whoever puts a blob refers to it within this time, or never. */
 const GRACE_MS = 10 * 60 * 1000
@@ -23,6 +24,8 @@ export interface CollectorDependencies {
   /** Drops files that only removed checkpoints had; answers how many bytes. */
   dropFiles(): Promise<number>
   log: { error(details: object, message: string): void; info(details: object, message: string): void }
+  /** Keeps others from copying, or collecting, meanwhile; null when one does. The system lets go should we end. */
+  hold?: () => (() => void) | null
   onCollected?: (report: CollectionReport, seconds: number) => void
   graceMs?: number
 }
@@ -40,6 +43,21 @@ export function createCollector(deps: CollectorDependencies): Collector {
   let turn: Promise<unknown> = Promise.resolve()
 
   async function collect({ by, of, isDryRun = false, now }: CollectCommand): Promise<CollectionReport> {
+    if (isDryRun) return await collectHeld({ by, of, isDryRun, now })
+    const release = deps.hold === undefined ? () => {} : deps.hold()
+    if (!release)
+      throw new WaymarkError(
+        'workspace_busy',
+        'A backup is being made. Nothing is collected until it has ended.',
+      )
+    try {
+      return await collectHeld({ by, of, isDryRun, now })
+    } finally {
+      release()
+    }
+  }
+
+  async function collectHeld({ by, of, isDryRun = false, now }: CollectCommand): Promise<CollectionReport> {
     const started = performance.now()
     const before = now ? clock.now() : clock.now() - retentionMs
     const tenant = now ? of : null

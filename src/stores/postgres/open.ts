@@ -20,6 +20,7 @@ import {
   type WriteName,
   writes,
 } from '../sql/operations.ts'
+import { backupPostgres, restorePostgres } from './backup.ts'
 import { createListener, type Listener } from './listener.ts'
 import { runScript } from './run-script.ts'
 
@@ -140,6 +141,8 @@ export async function openPostgres(url: string): Promise<Engine> {
     // Two transactions at once could overtake each other.
     groupsInFlight: 1,
     onForeignChange: (tell) => listener.onNotice((payload) => tell(asChange(payload))),
+    backup: (folder) => backupPostgres(pool, folder),
+    restore: (folder) => restorePostgres(pool, folder),
     async close() {
       await listener.close()
       await pool.end()

@@ -69,6 +69,7 @@ import {
   wishes,
 } from './queue.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
+import { livingConversations, renewHead } from './renew-head.ts'
 import { knownBlocks } from './request-blocks.ts'
 import { beginResponse, endResponse, listResponses, readResponse } from './responses.ts'
 import { findRule, listRules, removeRule } from './rules.ts'
@@ -162,6 +163,7 @@ export const reads = {
   books,
   namedBlobs,
   blocksAfter,
+  livingConversations,
   projections,
 } satisfies Record<string, AnyOperation>
 
@@ -208,6 +210,7 @@ export const writes = {
   collectSegment,
   makeStoreId,
   probe,
+  renewHead,
   sweep,
   audit,
   dropProjections,

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { Engine, Outcome } from '../engine.ts'
 import { isSlow, type ReadResult } from '../sql/operations.ts'
+import { backupSqlite } from './backup.ts'
 import type { ThreadData, ThreadReply, Work } from './thread.ts'
 import { packAppends, unpackOutcomes } from './transport.ts'
 
@@ -48,6 +49,8 @@ export async function openSqlite(path: string): Promise<Engine> {
     groupsInFlight: 2,
     // One process serves a SQLite file: everybody else talks to it.
     onForeignChange() {},
+    backup: (folder) => backupSqlite(path, folder),
+    restore: () => Promise.reject(new Error('a SQLite backup is restored before the file is opened')),
     async close() {
       await slow?.close()
       await reader.close()

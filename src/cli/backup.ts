@@ -1,0 +1,79 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { BackupRefused, makeBackup, restoreBackup } from '../backup.ts'
+import { hasStore } from '../main.ts'
+import { assertTrusted, commandWith, configAbove } from './options.ts'
+import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
+
+interface BackupFlags extends Record<string, unknown> {
+  json?: boolean
+}
+
+export function backupCommand(): Command {
+  return commandWith('backup', ['project', 'dataDir', 'databaseUrl'])
+    .description('Copy everything that the server keeps into a folder, and check the copy')
+    .argument('<folder>', 'a folder that is empty or not there yet')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Works with or without a running server. The copy is consistent: the database as it is at one moment, with every blob and
+every checkpoint that it names. Working copies of forks are not in it, nor is the search index: both are made again.
+
+Examples:
+  waymark backup ../backups/monday
+  waymark restore-backup ../backups/monday --data-dir ../restored`,
+    )
+    .action(async (folder: string, flags: BackupFlags) => {
+      const config = configAbove(flags)
+      await assertTrusted(config)
+      if (!hasStore(config)) throw new CommandError(`there is no ledger in ${config.dataDir}`)
+      const done = await refusing(makeBackup(config, resolve(folder), showProgress))
+      endProgress()
+      const { flaws, damaged } = done.verified
+      if (flaws.length + damaged.length > 0) process.exitCode = 1
+      if (flags.json) return printJson(done)
+      for (const { conversationId, seq, flaw } of flaws)
+        console.log(`${conversationId} event ${seq}: ${flaw}`)
+      for (const { key, flaw } of damaged) console.log(`${key}: ${flaw}`)
+      const size = `${(done.bytes / 1024 / 1024).toFixed(1)} MB in ${count(done.files, 'file')}, and the database`
+      console.log(bold(`${done.folder}: ${size}.`))
+    })
+}
+
+export function restoreBackupCommand(): Command {
+  return commandWith('restore-backup', ['project', 'dataDir', 'databaseUrl'])
+    .description('Fill an empty data folder, or an empty database, with a backup')
+    .argument('<folder>', 'what `waymark backup` made')
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      `
+Stop the server first. Clients that had seen more than the backup has are told where to cut, and go on from there. A run
+that was under way when the backup was made is shown as far as it came. Files of the project are not touched.
+
+Examples:
+  waymark restore-backup ../backups/monday --data-dir ../restored
+  waymark serve --data-dir ../restored`,
+    )
+    .action(async (folder: string, flags: BackupFlags) => {
+      const config = configAbove(flags)
+      const done = await refusing(restoreBackup(config, resolve(folder), showProgress))
+      endProgress()
+      const { flaws, damaged, events } = done.verified
+      if (flaws.length + damaged.length > 0) process.exitCode = 1
+      if (flags.json) return printJson(done)
+      for (const { key, flaw } of damaged) console.log(`${key}: ${flaw}`)
+      const verdict =
+        flaws.length + damaged.length === 0 ? 'clean' : count(flaws.length + damaged.length, 'flaw')
+      console.log(`${count(done.conversations, 'conversation')}, ${count(events, 'event')}: ${verdict}`)
+      console.log(bold(`Restored to ${config.dataDir}, as of ${done.note.made_at}.`))
+    })
+}
+
+async function refusing<T>(work: Promise<T>): Promise<T> {
+  return await work.catch((error: unknown) => {
+    endProgress()
+    throw error instanceof BackupRefused ? new CommandError(error.message) : error
+  })
+}
