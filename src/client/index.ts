@@ -27,6 +27,7 @@ import type {
   AcceptedMessage,
   AnswerApproval,
   AttachmentView,
+  EditQueued,
   OutputView,
   QuestionView,
   QueueView,
@@ -117,6 +118,8 @@ export interface Client {
   queue(id: string): Promise<QueueView>
   /** Takes a waiting message out of the queue. */
   removeQueued(id: string, runId: string): Promise<void>
+  /** Changes a message that waits, or moves it. */
+  editQueued(id: string, runId: string, body: EditQueued): Promise<QueueView>
   cancelRun(id: string, runId: string): Promise<void>
   /** Stops the current run; answers which, if there is one. The queue goes on. */
   stop(id: string): Promise<Stopped>
@@ -200,6 +203,8 @@ export function createClient(options: ClientOptions): Client {
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
     output: (id, toolCallId) => json(`${one(id)}/outputs/${encodeURIComponent(toolCallId)}`),
     queue: (id) => json(`${one(id)}/queue`),
+    editQueued: (id, runId, body) =>
+      json(`${one(id)}/queue/${encodeURIComponent(runId)}`, { method: 'PATCH', body }),
     async removeQueued(id, runId) {
       await request(client, `${one(id)}/queue/${encodeURIComponent(runId)}`, { method: 'DELETE' })
     },

@@ -16,6 +16,8 @@ export interface Queue {
   read(tenant: string, conversationId: ConversationId): Promise<QueueState>
   /** Takes a message out that is still waiting. */
   remove(tenant: string, conversationId: ConversationId, runId: RunId): Promise<void>
+  /** Changes the words of a waiting message, or its place among those that wait, counted from 1. */
+  edit(command: EditQueuedCommand): Promise<void>
   /** Asks for the run to be stopped: it ends as cancelled. One that still waits leaves the queue. */
   cancel(command: CancelCommand & { runId: RunId }): Promise<void>
   /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
@@ -71,6 +73,14 @@ export interface Attachment {
   /** Of its text: the blob's key. */
   sha256: string
   bytes: number
+}
+
+export interface EditQueuedCommand {
+  tenant: string
+  conversationId: ConversationId
+  runId: RunId
+  content?: string | undefined
+  position?: number | undefined
 }
 
 export interface Accepted {

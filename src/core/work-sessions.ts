@@ -32,7 +32,14 @@ export type SessionStatus = 'active' | 'merged' | 'abandoned'
 export interface WorkRows {
   workspaceId: string | null
   /** The last checkpoint on each branch. */
-  tips: { workSession: string; checkpointId: string; count: number; number: number; firstAt: string }[]
+  tips: {
+    workSession: string
+    checkpointId: string
+    count: number
+    number: number
+    firstAt: string
+    firstId: string
+  }[]
   closings: {
     workSession: string
     status: Exclude<SessionStatus, 'active'>
@@ -91,7 +98,8 @@ export function workStateOf(rows: WorkRows): WorkState {
     // What came before may have been deleted, and collected.
     const opened = closings.find((closing) => closing.nextSession === name)
     const closed = byName.get(name)
-    const base = opened?.checkpointId ?? inherited.tip ?? main
+    // The first session begins where the conversation began, whatever has been approved since.
+    const base = opened?.checkpointId ?? inherited.tip ?? tips.get(MAIN)?.firstId ?? main
     const head = tips.get(name)?.checkpointId ?? base
     if (head !== null) heads[name] = head
     return {

@@ -281,6 +281,30 @@ describe('messages and runs', () => {
     expect(tool).toMatchObject({ toolStatus: 'failed', output: 'The tool delete_file is not allowed here.' })
   })
 
+  it('[R1] messages that wait can be reworded and moved', async () => {
+    const { id } = await server.client.createConversation()
+    await server.client.sendMessage(id, { content: '!wait 1000\n!say 300' })
+    const queued: string[] = []
+    for (const content of ['one', 'two', 'three']) {
+      queued.push((await server.client.sendMessage(id, { content })).run_id)
+    }
+    const [one = '', two = '', three = ''] = queued
+    const words = async () => (await server.client.queue(id)).items.map((item) => item.content)
+    await server.client.editQueued(id, two, { content: 'two, reworded' })
+    expect(await words()).toEqual(['one', 'two, reworded', 'three'])
+    const moved = await server.client.editQueued(id, three, { position: 1 })
+    expect(moved.items.map((item) => item.run_id)).toEqual([three, one, two])
+    await server.client.editQueued(id, three, { position: 99, content: 'the last' })
+    expect(await words()).toEqual(['one', 'two, reworded', 'the last'])
+    await expect(
+      server.client.editQueued(id, 'run_00000000000000000000000000', { position: 1 }),
+    ).rejects.toMatchObject({
+      code: 'run_not_found',
+    })
+    for (const run of queued) await server.client.removeQueued(id, run)
+    await server.client.stop(id)
+  })
+
   it('shows edits as diffs on the card of the call that made them', async () => {
     const id = await newConversation()
     const frames = await ask(

@@ -38,6 +38,20 @@ describe('work sessions', () => {
   const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
   const labels = async () => (await server.client.checkpoints(id)).items.map((item) => item.label)
 
+  it('[W6] an empty approval has one parent, and the empty session keeps its place', async () => {
+    const first = git('rev-parse', 'main').trim()
+    const { approved_commit } = await server.client.approve(id)
+    expect(git('rev-list', '--parents', '-n', '1', approved_commit).trim().split(' ')).toEqual([
+      approved_commit,
+      first,
+    ])
+    expect(git('rev-parse', 'session_1').trim()).toBe(first)
+    expect(git('rev-parse', 'main', 'session_2').trim().split('\n')).toEqual([
+      approved_commit,
+      approved_commit,
+    ])
+  })
+
   it('[W1] a checkpoint is made when a conversation starts and before each message, which carries it', async () => {
     const frames = await ask(
       server,

@@ -30,6 +30,9 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
     async remove(tenant, conversationId, runId) {
       await write('removeQueued', { tenant, conversationId, runId }, conversationId)
     },
+    async edit(command) {
+      await write('editQueued', command, command.conversationId)
+    },
     async cancel(command) {
       await write('cancelRun', command, command.conversationId)
     },

@@ -14,7 +14,7 @@ it('[D3] a conversation that is deleted meanwhile keeps no other from being foll
   const [deleted, kept] = [newId('conv'), newId('conv')]
   const rows = {
     workspaceId: 'w',
-    tips: [{ workSession: 'main', checkpointId: tip, count: 1, number: 1, firstAt: '' }],
+    tips: [{ workSession: 'main', checkpointId: tip, count: 1, number: 1, firstAt: '', firstId: tip }],
     closings: [],
     inherited: { tip: null, main: null },
   }

@@ -265,7 +265,9 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         const approved = now.made.isSame ? tip : now.made.id
         const label = labels.approved(message ?? session)
         const commits_approved = await asked(workspace.countSince(main, approved))
-        const merge = { of: approved, parents: [main, approved], label, time: clock.now() }
+        // Nothing to merge: the approval comes after the last one, and has no second parent.
+        const parents = approved === main ? [main] : [main, approved]
+        const merge = { of: approved, parents, label, time: clock.now() }
         const approved_commit = await asked(workspace.merge(merge))
         const answer = { approved_commit, new_session: nextSession(session), commits_approved }
         const merged = frameOf({ ...now.made, id: approved_commit }, MAIN, label, state.lastNumber + 2)

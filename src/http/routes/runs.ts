@@ -9,6 +9,7 @@ import {
   acceptedMessageSchema,
   answerApprovalSchema,
   attachmentViewSchema,
+  editQueuedSchema,
   outputViewSchema,
   questionSchema,
   queueSchema,
@@ -94,6 +95,18 @@ const remove = createRoute({
   middleware: access('conversations:write'),
   request: { params: runParam },
   responses: { 204: { description: 'Taken out' }, ...problems },
+})
+
+const edit = createRoute({
+  method: 'patch',
+  path: '/conversations/{id}/queue/{run_id}',
+  summary: 'Change the words of a waiting message, or its place in the queue',
+  middleware: access('conversations:write'),
+  request: {
+    params: runParam,
+    body: { required: true, content: { 'application/json': { schema: editQueuedSchema } } },
+  },
+  responses: { 200: json(queueSchema, 'The queue as it is now'), ...problems },
 })
 
 const cancel = createRoute({
@@ -239,6 +252,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const { id, run_id } = c.req.valid('param')
     await deps.queue.remove(c.get('caller').tenant, conversationId(id), runId(run_id))
     return c.body(null, 204)
+  })
+
+  app.openapi(edit, async (c) => {
+    const { run_id } = c.req.valid('param')
+    const id = conversationId(c.req.valid('param').id)
+    const { tenant } = c.get('caller')
+    await deps.queue.edit({ tenant, conversationId: id, runId: runId(run_id), ...c.req.valid('json') })
+    return c.json(queueView(await deps.queue.read(tenant, id)), 200)
   })
 
   app.openapi(cancel, async (c) => {

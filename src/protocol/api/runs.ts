@@ -91,6 +91,20 @@ export const queueSchema = z
   .meta({ id: 'Queue' })
 export type QueueView = z.infer<typeof queueSchema>
 
+export const editQueuedSchema = z
+  .strictObject({
+    content: text(MAX_MESSAGE_CHARACTERS)
+      .refine((value) => value.trim() !== '', 'must not be empty')
+      .optional(),
+    /** Its place among the messages that wait, counted from 1. */
+    position: z.int().min(1).max(100).optional(),
+  })
+  .refine((edit) => edit.content !== undefined || edit.position !== undefined, {
+    message: 'content or position is needed',
+  })
+  .meta({ id: 'EditQueued' })
+export type EditQueued = z.infer<typeof editQueuedSchema>
+
 export const stoppedSchema = z.object({ run_id: z.string().nullable() }).meta({ id: 'Stopped' })
 export type Stopped = z.infer<typeof stoppedSchema>
 

@@ -105,7 +105,7 @@ function* tipsOf(dialect: Dialect, id: string, isCounted: boolean): Script<WorkR
         .orderBy('seq', 'desc')
         .limit(1),
     )
-    const oldest = yield* first(own.select('created_at').orderBy('number').limit(1))
+    const oldest = yield* first(own.select(['created_at', 'checkpoint_id']).orderBy('number').limit(1))
     const counted = isCounted
       ? yield* first(own.select(sql<number>`count(distinct checkpoint_id)`.as('count')))
       : undefined
@@ -115,6 +115,7 @@ function* tipsOf(dialect: Dialect, id: string, isCounted: boolean): Script<WorkR
       number: last?.number ?? 0,
       count: counted?.count ?? 0,
       firstAt: oldest?.created_at ?? '',
+      firstId: oldest?.checkpoint_id ?? '',
     })
   }
   return tips
@@ -125,10 +126,12 @@ function* ownRows({ db }: Dialect, where: RawBuilder<unknown>): Script<Pick<Work
   const tips = yield* all({
     compile: () =>
       sql<WorkRows['tips'][number]>`
-        select work_session as "workSession", checkpoint_id as "checkpointId", count, number, first_at as "firstAt" from (
+        select work_session as "workSession", checkpoint_id as "checkpointId", count, number, first_at as "firstAt",
+          first_id as "firstId" from (
           select work_session, checkpoint_id, number,
             count(*) over (partition by work_session) as count,
             min(first_at) over (partition by work_session) as first_at,
+            first_value(checkpoint_id) over (partition by work_session order by number) as first_id,
             row_number() over (partition by work_session order by number desc, last_segment desc, last_seq desc) as nth
           from (
             select work_session, checkpoint_id, max(number) as number, min(created_at) as first_at,

@@ -80,7 +80,7 @@ export function* keptWork(
     if (known && known.number > number) continue
     told.tips = [
       ...told.tips.filter((tip) => tip !== known),
-      { workSession, checkpointId, count: 1, number, firstAt: '' },
+      { workSession, checkpointId, count: 1, number, firstAt: '', firstId: checkpointId },
     ]
   }
   let { lastNumber } = before
@@ -88,7 +88,7 @@ export function* keptWork(
     const number = ++lastNumber
     told.tips = [
       ...told.tips.filter((tip) => tip.workSession !== workSession),
-      { workSession, checkpointId, count: 1, number, firstAt: '' },
+      { workSession, checkpointId, count: 1, number, firstAt: '', firstId: checkpointId },
     ]
     return keptCheckpoint(dialect, workSession, checkpointId, number)
   }

@@ -5,6 +5,7 @@ import type {
   Accepted,
   AnswerCommand,
   CancelCommand,
+  EditQueuedCommand,
   EnqueueCommand,
   MessageExtras,
   QueueState,
@@ -99,6 +100,36 @@ export function* removeQueued(
       .returning('run_id'),
   )
   return removed.length > 0 ? { done: true } : noRun
+}
+
+export function* editQueued(dialect: Dialect, command: EditQueuedCommand): Script<Refusable<{ done: true }>> {
+  const { db } = dialect
+  const { conversationId, runId, content, position } = command
+  const head = yield* findHead(dialect, command.tenant, conversationId, 'change')
+  if (!head) return noConversation
+  const waiting = yield* all(
+    db
+      .selectFrom('queue')
+      .selectAll()
+      .where('conversation_id', '=', conversationId)
+      .where('state', '=', 'waiting')
+      .orderBy('place'),
+  )
+  const found = waiting.find((row) => row.run_id === runId)
+  if (!found) return noRun
+  if (content !== undefined) {
+    yield* all(db.updateTable('queue').set({ content }).where('run_id', '=', runId))
+  }
+  if (position === undefined) return { done: true }
+  const others = waiting.filter((row) => row !== found)
+  const at = Math.max(0, Math.min(position - 1, others.length))
+  const ordered = others.toSpliced(at, 0, { ...found, content: content ?? found.content })
+  // Their places are given by the database, in the order in which they come.
+  yield* all(
+    db.deleteFrom('queue').where('conversation_id', '=', conversationId).where('state', '=', 'waiting'),
+  )
+  for (const { place: _place, ...row } of ordered) yield* all(db.insertInto('queue').values(row))
+  return { done: true }
 }
 
 export function* cancelRun(
