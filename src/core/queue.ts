@@ -14,6 +14,8 @@ export interface Queue {
   /** Accepts a message; the same Idempotency-Key is accepted once (R6). */
   enqueue(command: EnqueueCommand): Promise<Accepted>
   read(tenant: string, conversationId: ConversationId): Promise<QueueState>
+  /** How many messages wait, and how many are worked on, in all conversations. */
+  depths(): Promise<{ waiting: number; active: number }>
   /** Takes a message out that is still waiting. */
   remove(tenant: string, conversationId: ConversationId, runId: RunId): Promise<void>
   /** Changes the words of a waiting message, or its place among those that wait, counted from 1. */

@@ -7,15 +7,22 @@ export interface HttpMetrics {
   registry: Registry
   requests: MiddlewareHandler
   openStreams: Gauge
-  /** Told of each committed group of writes. */
-  committed: (group: { frames: number; seconds: number }) => void
+  /** Called for each committed group of writes. */
+  committed: (group: Committed) => void
   /** Told of each collection. */
   collected: (report: CollectionReport, seconds: number) => void
 }
 
+export interface Committed {
+  frames: number
+  seconds: number
+  marks: { kind: string; text: string }[]
+  modelCalls: number
+}
+
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
-export function createMetrics(): HttpMetrics {
+export function createMetrics(queueDepths: () => Promise<{ waiting: number; active: number }>): HttpMetrics {
   const registry = new Registry()
   const registers = [registry]
   const requests = new Histogram({
@@ -64,6 +71,65 @@ export function createMetrics(): HttpMetrics {
     help: 'When the last collection ended well',
     registers,
   })
+  const runs = new Counter({
+    name: 'waymark_runs_ended_total',
+    help: 'Runs that this process has ended, by status',
+    labelNames: ['status'],
+    registers,
+  })
+  const tokens = new Counter({
+    name: 'waymark_model_tokens_total',
+    help: 'Tokens as the provider counted them, by direction',
+    labelNames: ['direction'],
+    registers,
+  })
+  const modelCalls = new Counter({
+    name: 'waymark_model_calls_total',
+    help: 'Requests to the model that this process has begun',
+    registers,
+  })
+  const checkpoints = new Counter({
+    name: 'waymark_checkpoints_total',
+    help: 'Checkpoints of files that this process has stored',
+    registers,
+  })
+  const fileChanges = new Counter({
+    name: 'waymark_file_changes_total',
+    help: 'Restores, resets and approvals, by kind',
+    labelNames: ['kind'],
+    registers,
+  })
+  const skippedFiles = new Counter({
+    name: 'waymark_skipped_files_total',
+    help: 'Files that a restore or reset left as they were',
+    registers,
+  })
+  const queued = new Gauge({
+    name: 'waymark_queue_messages',
+    help: 'Messages in the queues of all conversations, by state',
+    labelNames: ['state'],
+    async collect() {
+      const { waiting, active } = await queueDepths()
+      this.set({ state: 'waiting' }, waiting)
+      this.set({ state: 'active' }, active)
+    },
+    registers: [],
+  })
+  registry.registerMetric(queued)
+
+  function count(kind: string, text: string): void {
+    const frame = JSON.parse(text) as Marked
+    if (kind === 'workspace.checkpoint') return checkpoints.inc()
+    if (kind === 'error') return runs.inc({ status: 'failed' })
+    if (kind === 'final') {
+      runs.inc({ status: frame.final?.status ?? 'unknown' })
+      tokens.inc({ direction: 'input' }, frame.final?.usage?.input_tokens ?? 0)
+      return tokens.inc({ direction: 'output' }, frame.final?.usage?.output_tokens ?? 0)
+    }
+    fileChanges.inc({ kind })
+    skippedFiles.inc(frame.skipped?.length ?? 0)
+  }
+
   return {
     registry,
     openStreams,
@@ -77,6 +143,8 @@ export function createMetrics(): HttpMetrics {
       frames.inc(group.frames)
       commits.observe(group.seconds)
       groups.observe(group.frames)
+      modelCalls.inc(group.modelCalls)
+      for (const { kind, text } of group.marks) count(kind, text)
     },
     collected(report, seconds) {
       collections.observe(seconds)
@@ -86,4 +154,10 @@ export function createMetrics(): HttpMetrics {
       }
     },
   }
+}
+
+/** What is counted of a frame. */
+interface Marked {
+  final?: { status?: string; usage?: { input_tokens?: number; output_tokens?: number } }
+  skipped?: unknown[]
 }

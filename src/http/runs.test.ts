@@ -305,6 +305,29 @@ describe('messages and runs', () => {
     await server.client.stop(id)
   })
 
+  it('counts runs, model calls, tokens, checkpoints and the queue', async () => {
+    const { id } = await server.client.createConversation()
+    const figures = async () => {
+      const text = await (await server.call('/metrics')).text()
+      const figure = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? 0)
+      return {
+        runs: figure('waymark_runs_ended_total\\{status="completed"\\}'),
+        calls: figure('waymark_model_calls_total'),
+        tokens: figure('waymark_model_tokens_total\\{direction="output"\\}'),
+        checkpoints: figure('waymark_checkpoints_total'),
+        waiting: figure('waymark_queue_messages\\{state="waiting"\\}'),
+      }
+    }
+    const before = await figures()
+    finalOf(await ask(server, id, 'hello'))
+    const after = await figures()
+    expect(after.runs - before.runs).toBe(1)
+    expect(after.calls - before.calls).toBe(1)
+    expect(after.tokens).toBeGreaterThan(before.tokens)
+    expect(after.checkpoints).toBeGreaterThan(before.checkpoints)
+    expect(after.waiting).toBe(0)
+  })
+
   it('shows edits as diffs on the card of the call that made them', async () => {
     const id = await newConversation()
     const frames = await ask(

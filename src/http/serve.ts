@@ -4,7 +4,7 @@ import { createAdaptorServer } from '@hono/node-server'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { createApp } from './app.ts'
 import type { AppDependencies } from './env.ts'
-import { createMetrics } from './metrics.ts'
+import { type Committed, createMetrics } from './metrics.ts'
 
 export { readWebFiles } from './web-files.ts'
 
@@ -17,7 +17,7 @@ const MAX_CONNECTIONS = 2000
 export interface HttpServer {
   port: number
   /** Counts a committed group of writes in the metrics. */
-  committed(group: { frames: number; seconds: number }): void
+  committed(group: Committed): void
   /** Counts what the collector has removed. */
   collected(report: CollectionReport, seconds: number): void
   close(): Promise<void>
@@ -29,7 +29,7 @@ export interface HttpOptions extends Omit<AppDependencies, 'metrics' | 'stopping
 }
 
 export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<HttpServer> {
-  const metrics = createMetrics()
+  const metrics = createMetrics(() => deps.queue.depths())
   const stopping = new AbortController()
   const app = createApp({ ...deps, metrics, stopping: stopping.signal })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server

@@ -28,6 +28,10 @@ export interface Changed {
 export interface CommittedGroup {
   frames: number
   seconds: number
+  /** Frames that say that something has ended or was done, for counting. */
+  marks: { kind: string; text: string }[]
+  /** How many requests to the model have begun. */
+  modelCalls: number
 }
 
 interface Pending extends Write {
@@ -80,7 +84,11 @@ export function createGroupedWrites(deps: {
       .write(writes)
       .catch((error: unknown) => writes.map(() => ({ error: error as Error })))
     const seconds = (performance.now() - started) / 1000
-    deps.onCommitted?.({ frames: countFrames(outcomes, group), seconds })
+    if (deps.onCommitted) {
+      const marks = group.flatMap((one, index) => marksIn(one, outcomes[index]))
+      const modelCalls = group.filter((one) => one.name === 'beginResponse').length
+      deps.onCommitted({ frames: countFrames(outcomes, group), seconds, marks, modelCalls })
+    }
     for (const [index, one] of group.entries()) {
       one.settle(outcomes[index] ?? { error: new Error('the write has no outcome') })
     }
@@ -171,6 +179,29 @@ function groupLength(waiting: readonly Pending[]): number {
 
 function characters(request: AppendRequest): number {
   return request.drafts.reduce((sum, draft) => sum + draft.text.length, 0)
+}
+
+const markKinds = new Set([
+  'final',
+  'error',
+  'workspace.checkpoint',
+  'workspace.restored',
+  'session.reset',
+  'session.approved',
+])
+
+function marksIn(
+  { name, argument }: Pending,
+  outcome: Outcome | undefined,
+): { kind: string; text: string }[] {
+  if (!outcome || 'error' in outcome) return []
+  const isStored = name !== 'append' || (outcome.result as AppendOutcome).ok
+  const request =
+    name === 'append'
+      ? (argument as AppendRequest)
+      : (argument as { request?: AppendRequest } | null)?.request
+  const drafts = isStored && request && 'drafts' in request ? request.drafts : []
+  return drafts.filter((draft) => markKinds.has(draft.kind)).map(({ kind, text }) => ({ kind, text }))
 }
 
 /** How many frames the group has stored. */

@@ -27,6 +27,7 @@ export function createQueue(deps: { engine: Engine; clock: Clock; writes: Groupe
     enqueue: (command) => write('enqueue', { ...command, now: clock.now() }, command.conversationId),
     read: async (tenant, conversationId) =>
       accepted(await stored(engine.read('readQueue', { tenant, conversationId }), 'read')),
+    depths: () => stored(engine.read('queueDepths', null), 'read'),
     async remove(tenant, conversationId, runId) {
       await write('removeQueued', { tenant, conversationId, runId }, conversationId)
     },

@@ -92,6 +92,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       if (earlier) return earlier.repeated as T
       mark(change)
       const { answer } = await doAndStore(change, work)
+      logSkipped(change, answer)
       await followOrSay(change)
       await filesChanged()
       return answer
@@ -148,6 +149,12 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       )
     }
     await store.abandon(workspaceId, change)
+  }
+
+  function logSkipped({ kind, conversationId }: WorkChange, answer: unknown): void {
+    const { skipped = [] } = answer as { skipped?: { path: string; reason: string }[] }
+    for (const { path, reason } of skipped)
+      log.info({ kind, conversation: conversationId, path, reason }, 'left a file as it is')
   }
 
   /** It has happened, whether the repository can say so now or only after the next checkpoint. */

@@ -31,7 +31,7 @@ export interface WorkSessionsDependencies {
   workspaceId: string
   dataDir: string
   clock: Clock
-  log: { error(details: object, message: string): void }
+  log: { error(details: object, message: string): void; info(details: object, message: string): void }
   /** Told when files were put back, before whoever asked for it is. */
   onFilesChanged?: (workspaceId: string) => Promise<void>
   /** Keeps other processes from changing the same files; null when one does. The system lets go should we end. */
@@ -75,6 +75,8 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     { session, label, parents, nth = 1 }: { session: string; label: string; parents: string[]; nth?: number },
   ): Promise<{ made: MadeCheckpoint; frame: CheckpointFrame }> {
     const made = await asked(workspace.checkpoint({ label, parents, time: clock.now() }))
+    const { id: checkpoint, files, changed, excluded } = made
+    log.info({ checkpoint, session, label, files, changed, excluded }, 'made a checkpoint')
     return { made, frame: frameOf(made, session, label, lastNumber + nth) }
   }
 

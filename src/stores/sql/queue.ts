@@ -85,6 +85,17 @@ export function* readQueue(
   }
 }
 
+export function* queueDepths({ db }: Dialect, _none: null): Script<{ waiting: number; active: number }> {
+  const rows = yield* all(
+    db
+      .selectFrom('queue')
+      .select(['state', sql<number>`count(*)`.as('count')])
+      .groupBy('state'),
+  )
+  const of = (state: string) => rows.find((row) => row.state === state)?.count ?? 0
+  return { waiting: of('waiting'), active: of('active') }
+}
+
 export function* removeQueued(
   dialect: Dialect,
   command: { tenant: string; conversationId: ConversationId; runId: RunId },
