@@ -306,6 +306,7 @@ export const text = {
     means:
       'What is there now is kept as a checkpoint first, so this can be undone. The conversation stays as it is.',
     action: 'Restore files',
+    leftOut: (count: number) => `${s(count, 'path')} not in this checkpoint, left as it is now`,
   },
 
   approve: {

@@ -47,8 +47,23 @@ Examples:
       if (done.skipped.length > 0) process.exitCode = 1
       if (flags.json) return printJson(done)
       printReport(done, flags.dryRun ? 'would be' : null)
+      const { left_out } = await client.checkpoint(id, done.restored_to)
+      if (left_out.length > 0) {
+        console.log(
+          dim(
+            `${count(left_out.length, 'path')} not in the checkpoint stay as they are: ${shownPaths(left_out)}`,
+          ),
+        )
+      }
       if (done.safety_checkpoint !== null) console.log(undoHint(done.safety_checkpoint, id, flags))
     })
+}
+
+const SHOWN_PATHS = 5
+
+function shownPaths(leftOut: readonly { path: string }[]): string {
+  const shown = leftOut.slice(0, SHOWN_PATHS).map(({ path }) => printable(path))
+  return `${shown.join(', ')}${leftOut.length > SHOWN_PATHS ? ' …' : ''}`
 }
 
 /** How to take it back, in words that work wherever they are said. */

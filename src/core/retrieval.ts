@@ -41,7 +41,10 @@ export interface IndexStore {
   remove(scope: string, paths: readonly string[]): Promise<void>
   /** The best first. */
   searchWords(query: IndexQuery & { terms: readonly string[] }): Promise<ChunkHit[]>
-  searchVectors(query: IndexQuery & { vector: Float32Array; embedder: string }): Promise<ChunkHit[]>
+  /** Those that are alike enough, by the cosine of their vectors. */
+  searchVectors(
+    query: IndexQuery & { vector: Float32Array; embedder: string; minLikeness: number },
+  ): Promise<ChunkHit[]>
   /** Chunks that this embedder has not seen. */
   unembedded(embedder: string, limit: number): Promise<{ no: number; path: string; text: string }[]>
   setVectors(embedder: string, vectors: readonly { no: number; vector: Float32Array }[]): Promise<void>

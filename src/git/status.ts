@@ -18,6 +18,8 @@ import {
 
 const TIMEOUT_MS = 5000
 const MAX_OUTPUT = 4 * 1024 * 1024
+/** The paths of half a million files. */
+const MAX_LIST = 32 * 1024 * 1024
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 const MAX_EXCLUDE_BYTES = 1024 * 1024
 
@@ -55,6 +57,20 @@ export async function changedFiles(root: string, settings: StatusOptions): Promi
   )
 }
 
+/** Files that the project's repository tracks and whose path has a hidden part. Empty where that can't be found out. */
+export async function hiddenTrackedFiles(root: string, settings: StatusOptions): Promise<string[]> {
+  const options = { ...settings, maxOutput: MAX_LIST }
+  return await withMirror<string[]>(root, options, { none: [], unknown: [] }, async (repository, run) => {
+    const prefix = prefixOf(repository, root)
+    const listed = await run('ls-files', '-z')
+    return listed
+      .split('\0')
+      .filter((file) => file !== '' && file.startsWith(prefix))
+      .map((file) => file.slice(prefix.length))
+      .filter((file) => file.split('/').some((part) => part.startsWith('.')))
+  })
+}
+
 /** Whether the project's repository tracks anything at or below this folder: then a pull can change it. */
 export async function isTracked(root: string, folder: string, options: StatusOptions): Promise<boolean> {
   // What can't be found out may be tracked.
@@ -68,7 +84,7 @@ type Run = (...args: string[]) => Promise<string>
 
 async function withMirror<T>(
   root: string,
-  { path, scratch }: StatusOptions,
+  { path, scratch, maxOutput = MAX_OUTPUT }: StatusOptions & { maxOutput?: number },
   otherwise: { none: T; unknown: T },
   use: (repository: UserRepository, run: Run) => Promise<T>,
 ): Promise<T> {
@@ -79,7 +95,7 @@ async function withMirror<T>(
   try {
     if (!(await fillMirror(gitDir, repository))) return otherwise.unknown
     const objects = join(repository.commonDir, 'objects')
-    const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_OUTPUT }
+    const limits = { timeoutMs: TIMEOUT_MS, maxOutput }
     const { workTree } = repository
     return await use(repository, async (...args) =>
       (await runGit({ gitDir, args, path, cwd: workTree, objects, workTree, ...limits })).toString(),

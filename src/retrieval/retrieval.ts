@@ -147,7 +147,9 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
       asked.catch(() => {})
       const late = new Promise<null>((resolve) => setTimeout(resolve, QUERY_MS, null).unref())
       const vector = (await Promise.race([asked, late]))?.[0]
-      return vector ? await store.searchVectors({ ...where, vector, embedder: embedder.name }) : []
+      return vector
+        ? await store.searchVectors({ ...where, vector, embedder: embedder.name, minLikeness: MIN_LIKENESS })
+        : []
     } catch (error) {
       log.error({ err: error }, 'the question could not be embedded; the index is searched by words')
       return []
@@ -217,6 +219,9 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     },
   }
 }
+
+/** Less alike than this, a piece has nothing to do with the question. */
+const MIN_LIKENESS = 0.2
 
 const LONG_LINE = 500
 

@@ -1,6 +1,6 @@
-/** Words that are in every question and in every file. */
+/** Words that are in every question and in every file, or only polite. */
 const COMMON = new Set(
-  'a an and are as at be but by can do does for from has have how i if in into is it its not of on or that the their then there these they this to was we what when where which who why will with you your'.split(
+  'a again am an and any are as at be bye but by can could did do does for from good great has have hello help hey hi how i if in into is it its just me my no not now of ok okay on or please should so some sure tell thank thanks that the their then there these they this to us was we well were what when where which who why will with would yes you your'.split(
     ' ',
   ),
 )

@@ -28,7 +28,9 @@ export function describeIndex(engineName: string, open: OpenStore): void {
     const byWords = async (terms: string[], more = {}) =>
       (await index.searchWords({ ...where, terms, ...more })).map((hit) => hit.id)
     const byVector = async (...floats: number[]) =>
-      (await index.searchVectors({ ...where, vector: vector(...floats), embedder: 'e' })).map((hit) => hit.id)
+      (
+        await index.searchVectors({ ...where, vector: vector(...floats), embedder: 'e', minLikeness: -1 })
+      ).map((hit) => hit.id)
 
     it('[C7] a file is found by its words until it is replaced or removed', async () => {
       await index.put('w', file('a.ts'), [chunk('a1', 'open the door'), chunk('a2', 'close the window')])

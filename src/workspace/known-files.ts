@@ -7,6 +7,7 @@ import type { Manifest, ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { storeRecord } from './record.ts'
 import { createScan, MAX_KEPT_BYTES, type Scan } from './scan.ts'
+import type { TrackedFiles } from './tracked-files.ts'
 import { storeTree } from './trees.ts'
 import { createFolderWatch, type FolderWatch } from './watch.ts'
 
@@ -53,6 +54,7 @@ export interface KnownFilesOptions {
   onProgress?: ((files: number) => void) | undefined
   manifest: Manifest
   objects: ObjectStore
+  tracked: TrackedFiles
 }
 
 /** A tool would overwrite a file that is too large to be kept first. */
@@ -108,6 +110,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       maxFileBytes: options.maxFileBytes,
       isToolWritten: (path) => toolWritten.has(path),
       toolWritten: () => toolWritten.keys(),
+      tracked: options.tracked,
       onFolder: (path) => watching?.add(path),
       onProgress: options.onProgress,
     })
@@ -145,6 +148,11 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   }
 
   async function look(): Promise<void> {
+    // Another commit, or another branch: hidden files may have joined the project, or left it.
+    if (await options.tracked.refresh()) {
+      forget()
+      load()
+    }
     const hints = (await watching?.hints()) ?? null
     if (!hints || !known().scan.partial(hints)) lookAtAll()
   }
@@ -184,6 +192,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
     },
     async beforeWrite(at) {
       if (toolWritten.has(at)) return
+      await options.tracked.refresh()
       const { files, scan } = known()
       if (!files.root.rules) lookAtAll()
       const wasLeftOut = !files.find(at) && scan.isLeftOut(at)

@@ -5,6 +5,7 @@ import { expect, it } from 'vitest'
 import { createFolderTree } from './folder-tree.ts'
 import { createIgnoreRules } from './ignore-rules.ts'
 import { createScan } from './scan.ts'
+import { noTrackedFiles } from './tracked-files.ts'
 
 it('reads only files that have changed, and those that changed just before they were read', async () => {
   const root = mkdtempSync(join(tmpdir(), 'waymark-scan-'))
@@ -20,6 +21,7 @@ it('reads only files that have changed, and those that changed just before they 
     maxFileBytes: 1000,
     isToolWritten: () => false,
     toolWritten: () => [],
+    tracked: noTrackedFiles,
   })
   const look = () => {
     read.length = 0

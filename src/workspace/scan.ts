@@ -15,6 +15,7 @@ import { type BytePath, joined, onDisk } from './byte-path.ts'
 import { type FileEntry, type Folder, type FolderTree, isLink } from './folder-tree.ts'
 import type { FolderRules, IgnoreRules, LeftOut } from './ignore-rules.ts'
 import type { ObjectStore } from './object-store.ts'
+import type { TrackedFiles } from './tracked-files.ts'
 
 /** Reads the workspace into the tree: everything, or only what may have changed. Only changed files are read. */
 export interface Scan {
@@ -37,6 +38,7 @@ export interface ScanOptions {
   /** Captured although the rules leave them out. */
   isToolWritten(path: BytePath): boolean
   toolWritten(): Iterable<BytePath>
+  tracked: Pick<TrackedFiles, 'has' | 'isAbove'>
   /** Called for each folder before it is read, so that no change falls in between. */
   onFolder?: ((path: BytePath) => void) | undefined
   onProgress?: ((files: number) => void) | undefined
@@ -106,12 +108,14 @@ export function createScan(options: ScanOptions): Scan {
     inside: LeftOut | null,
   ): LeftOut | null {
     const why = rules.reason(rulesHere, name, isFolder, inside)
-    return why && !isFolder && options.isToolWritten(path) ? null : why
+    if (!why || isFolder) return why
+    return options.isToolWritten(path) || (why === 'hidden' && options.tracked.has(path)) ? null : why
   }
 
   /** A folder that is left out may hold something that a setting names. */
   function isLookedInto(path: BytePath, why: LeftOut): boolean {
-    return why !== 'repository' && rules.mayHold(path)
+    if (why === 'repository') return false
+    return rules.mayHold(path) || (why === 'hidden' && options.tracked.isAbove(path))
   }
 
   /** Of a folder that is left out only what tools wrote stays; answers whether anything does. */
@@ -336,7 +340,9 @@ export function createScan(options: ScanOptions): Scan {
       inside = folder?.inside ?? null
     }
     const found = lstatSync(onDisk(`${root}/${path}`), { throwIfNoEntry: false })
-    return rules.reason(at, name, false, inside) !== null || (found?.size ?? 0) > maxFileBytes
+    const why = rules.reason(at, name, false, inside)
+    if (why === 'hidden' && options.tracked.has(path)) return (found?.size ?? 0) > maxFileBytes
+    return why !== null || (found?.size ?? 0) > maxFileBytes
   }
 
   /** Those in folders that are left out are in no folder's list. */

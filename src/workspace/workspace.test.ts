@@ -20,6 +20,31 @@ afterEach(() => one.close())
 const { at, write, read, age, listed } = filesOf(() => one)
 
 describe('a checkpoint', () => {
+  it('[W3] captures hidden files that git tracks, and no other hidden ones', async () => {
+    one = openTestWorkspace()
+    write('.gitignore', 'out/\n')
+    write('.github/workflows/ci.yml', 'on: push\n')
+    write('.github/secrets.txt', 'mine')
+    write('.env', 'SECRET=1')
+    write('src/.eslintrc', '{}')
+    execFileSync('git', ['init', '-q', one.root])
+    const git = (...args: string[]) => execFileSync('git', ['-C', one.root, ...args])
+    git('add', '.gitignore', '.github/workflows/ci.yml', 'src/.eslintrc')
+    const tracked = ['.github/workflows/ci.yml', '.gitignore', 'src/.eslintrc']
+    expect(listed(await one.checkpoint())).toEqual(tracked)
+    git('add', '-f', '.env')
+    expect(listed(await one.checkpoint())).toEqual(['.env', ...tracked])
+    git('rm', '-q', '--cached', '.env')
+    const after = await one.checkpoint()
+    expect(listed(after)).toEqual(tracked)
+    expect(await one.workspace.leftOut(after)).toContainEqual({ path: '.env', reason: 'hidden' })
+    // A restore brings one back, and never touches the others.
+    rmSync(at('.github/workflows/ci.yml'))
+    await one.restore(after)
+    expect(read('.github/workflows/ci.yml')).toBe('on: push\n')
+    expect([read('.env'), read('.github/secrets.txt')]).toEqual(['SECRET=1', 'mine'])
+  })
+
   it('[W2] has the bytes, the exec bits and the links, whatever git would make of them', async () => {
     one = openTestWorkspace()
     write('.gitattributes', '* text=auto eol=lf filter=upper\n')

@@ -26,6 +26,7 @@ import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
 import { lockRoot } from './root-lock.ts'
 import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
+import { createTrackedFiles, noTrackedFiles } from './tracked-files.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
 import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
 
@@ -212,7 +213,12 @@ export function openWorkspace(
   const rescued = join(dataDir, 'rescued')
   const manifest = copy === null ? shared.manifest : openManifest(join(dataDir, 'manifest.db'), copy)
   const own = ownFolder(realpathSync(options.root), dataDir)
-  const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects })
+  // A working copy has no repository of its own, and one above it is not the project's.
+  const tracked =
+    copy === null
+      ? createTrackedFiles(realpathSync(options.root), { path: options.path, scratch: join(dataDir, 'tmp') })
+      : noTrackedFiles
+  const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects, tracked })
   let isRebuilt = false
   /** Each working copy has its own: the paths in it are relative to its root. */
   const scratch = copy === null ? join(dataDir, 'tmp') : join(dataDir, 'tmp', copy)

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { useNotices } from '../controls/notices.tsx'
@@ -20,6 +20,8 @@ interface PutBackProps {
   preview(isOptionOn: boolean): Promise<FilesReport>
   /** Does it, once for each key, and answers where what was there is kept. */
   run(key: string, isOptionOn: boolean): Promise<FilesReport & { kept: string | null }>
+  /** What more there is to know before it is done. */
+  note?: ReactNode
   onClose(): void
 }
 
@@ -59,6 +61,7 @@ export function PutBackDialog(props: PutBackProps) {
       {preview.isPending && <p>{text.looking}</p>}
       {preview.isError && <p className="failure">{explain(preview.error)}</p>}
       {preview.data && <ReportedFiles report={preview.data} />}
+      {props.note}
     </Dialog>
   )
 }

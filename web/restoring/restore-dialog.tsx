@@ -1,4 +1,5 @@
-import { server } from '../server.ts'
+import { useQuery } from '@tanstack/react-query'
+import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { PutBackDialog } from './put-back-dialog.tsx'
 
@@ -19,6 +20,7 @@ export function RestoreDialog({
       conversationId={conversationId}
       words={text.restore}
       isRunning={isRunning}
+      note={<LeftOut conversationId={conversationId} checkpointId={checkpointId} />}
       preview={() => server.restore(conversationId, { ...body, dry_run: true })}
       run={async (key) => {
         const done = await server.restore(conversationId, body, { idempotencyKey: key })
@@ -26,5 +28,30 @@ export function RestoreDialog({
       }}
       onClose={onClose}
     />
+  )
+}
+
+const SHOWN = 100
+
+/** Files that the checkpoint does not have: a restore leaves them as they are. */
+function LeftOut({ conversationId, checkpointId }: { conversationId: string; checkpointId: string }) {
+  const checkpoint = useQuery({
+    queryKey: [...keys.work(conversationId), 'left out', checkpointId],
+    queryFn: () => server.checkpoint(conversationId, checkpointId),
+  })
+  const leftOut = checkpoint.data?.left_out ?? []
+  if (leftOut.length === 0) return null
+  return (
+    <details className="files-report">
+      <summary>{text.restore.leftOut(leftOut.length)}</summary>
+      <ul>
+        {leftOut.slice(0, SHOWN).map(({ path, reason }) => (
+          <li key={path}>
+            <code>{path}</code> <span className="quiet">{reason}</span>
+          </li>
+        ))}
+        {leftOut.length > SHOWN && <li>{text.andMore(leftOut.length - SHOWN)}</li>}
+      </ul>
+    </details>
   )
 }

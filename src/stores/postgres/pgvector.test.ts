@@ -50,6 +50,7 @@ it('vectors are compared by the extension where there is one', async () => {
         limit: 9,
         vector: bytes(...floats),
         embedder: 'e',
+        minLikeness: -1,
       }),
     )
   expect((await search(1, 0)).map((hit) => hit.id)).toEqual(['near', 'far'])

@@ -132,14 +132,16 @@ export function* searchWords(
 
 export function* searchVectors(
   dialect: Dialect,
-  query: IndexQuery & { vector: Uint8Array; embedder: string },
+  query: IndexQuery & { vector: Uint8Array; embedder: string; minLikeness: number },
 ): Script<ChunkHit[]> {
   const { db, name } = dialect
+  const mostDistant = 1 - query.minLikeness
   const where = sql`${within(dialect, query)} and c.embedder = ${query.embedder}`
   if (name === 'sqlite') {
     return yield* all({
       compile: () =>
         sql<ChunkHit>`select ${columns} from index_chunks c where ${where}
+          and vec_distance_cosine(c.vector, ${query.vector}) <= ${mostDistant}
           order by vec_distance_cosine(c.vector, ${query.vector}), c.no limit ${query.limit}`.compile(db),
     })
   }
@@ -155,6 +157,7 @@ export function* searchVectors(
   const asked = floatsIn(query.vector)
   const best = rows
     .map(({ no, vector }) => ({ no, likeness: cosine(floatsIn(vector), asked) }))
+    .filter(({ likeness }) => likeness >= query.minLikeness)
     .toSorted((a, b) => b.likeness - a.likeness)
     .slice(0, query.limit)
   const hits: ChunkHit[] = []
@@ -182,14 +185,15 @@ function* hasPgVector({ db }: Dialect): Script<boolean> {
 /** The bytes are read as floats and compared by the extension. */
 function* byPgVector(
   { db }: Dialect,
-  query: IndexQuery & { vector: Uint8Array },
+  query: IndexQuery & { vector: Uint8Array; minLikeness: number },
   where: ReturnType<typeof sql>,
 ): Script<ChunkHit[]> {
   const asked = `[${[...floatsIn(query.vector)].join(',')}]`
   return yield* all({
     compile: () =>
       sql<ChunkHit>`select ${columns} from index_chunks c join index_vectors v on v.no = c.no
-        where ${where} order by v.vector <=> ${asked}::vector, c.no limit ${query.limit}`.compile(db),
+        where ${where} and (v.vector <=> ${asked}::vector) <= ${1 - query.minLikeness}
+        order by v.vector <=> ${asked}::vector, c.no limit ${query.limit}`.compile(db),
   })
 }
 

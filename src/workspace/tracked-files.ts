@@ -1,0 +1,44 @@
+import { lstatSync } from 'node:fs'
+import { join } from 'node:path'
+import { hiddenTrackedFiles, type StatusOptions } from '../git/status.ts'
+import { findRepository } from '../git/user-repository.ts'
+import { type BytePath, toBytePath } from './byte-path.ts'
+import { parentOf } from './entry-path.ts'
+
+/** Hidden files that the user's git tracks, such as `.gitignore` and `.github/`: they are part of the project (W3). */
+export interface TrackedFiles {
+  has(path: BytePath): boolean
+  /** Whether such a file lies in this folder, at any depth. */
+  isAbove(folder: BytePath): boolean
+  /** Reads the list again if git's index has changed; answers whether it differs now. */
+  refresh(): Promise<boolean>
+}
+
+export const noTrackedFiles: TrackedFiles = {
+  has: () => false,
+  isAbove: () => false,
+  refresh: async () => false,
+}
+
+export function createTrackedFiles(root: string, options: StatusOptions): TrackedFiles {
+  let stamp = ''
+  let files = new Set<BytePath>()
+  let folders = new Set<BytePath>()
+  return {
+    has: (path) => files.has(path),
+    isAbove: (folder) => folders.has(folder),
+    async refresh() {
+      const repository = await findRepository(root)
+      const index =
+        repository && lstatSync(join(repository.gitDir, 'index'), { throwIfNoEntry: false, bigint: true })
+      const now = index ? `${index.ino} ${index.size} ${index.mtimeNs}` : ''
+      if (now === stamp) return false
+      stamp = now
+      const before = files
+      files = new Set(index ? (await hiddenTrackedFiles(root, options)).map(toBytePath) : [])
+      folders = new Set()
+      for (const path of files) for (let at = parentOf(path); at !== ''; at = parentOf(at)) folders.add(at)
+      return files.size !== before.size || [...files].some((path) => !before.has(path))
+    },
+  }
+}
