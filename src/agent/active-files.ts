@@ -13,6 +13,7 @@ const MOST_FILES = 50
 const MOST_SKIPPED = 100
 const SENT = 'sent before'
 const CHANGED = 'changed in git'
+const AGAIN = 'sent on the chain before'
 const MOST_BYTES = 400 * 1024
 
 export interface ActiveFilesDependencies {
@@ -78,6 +79,26 @@ export async function findActiveFiles(
   return found
 }
 
+/** Every file that an ended chain had been sent, as it is now: the new one begins with all that the old one knew (C4). */
+export async function reloadFiles(
+  files: ConfinedFolder,
+  chain: Chain,
+  { files: around, skipped }: FoundFiles,
+): Promise<FoundFiles> {
+  const isWhole = (file: ActiveFile) => file.state === 'whole' || file.why === 'deleted'
+  const found: FoundFiles = { files: around.filter(isWhole), skipped: [...skipped] }
+  const known = new Set(found.files.map((file) => file.path))
+  for (const [path, sha256] of Object.entries(chain.files)) {
+    if (sha256 === null || known.has(path)) continue
+    const reason =
+      withheldByName(path) ?? (found.files.length >= MOST_FILES ? `more than ${MOST_FILES} files` : null)
+    if (reason !== null) found.skipped.push({ path, bytes: 0, reason })
+    else await add(found, files, { path, content: null, why: AGAIN })
+  }
+  // A file that has gone since was never sent to the new chain: nothing needs to be said of it.
+  return { ...found, files: found.files.filter(isWhole) }
+}
+
 /** What the model has seen and nobody works on now: that it is gone, or says something else. */
 async function addChanged(
   found: FoundFiles,
@@ -137,7 +158,7 @@ async function add(
   const text = asText(bytes)
   if (text === null) return void found.skipped.push({ path, bytes: bytes.length, reason: 'not text' })
   // Only a person's own word sends what looks like a secret.
-  const secret = why === CHANGED ? secretIn(text) : null
+  const secret = why === CHANGED || why === AGAIN ? secretIn(text) : null
   if (secret !== null) return void found.skipped.push({ path, bytes: bytes.length, reason: secret })
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   const size = { bytes: bytes.length, tokens: estimateTokens(text) }

@@ -4,6 +4,7 @@ import { type Agent, ModelFailure, type Turn } from '../core/agent.ts'
 import type { AgentStates } from '../core/agent-states.ts'
 import type { Clock } from '../core/clock.ts'
 import {
+  beginsAgain,
   type Chain,
   type Entry,
   type ModelItem,
@@ -194,7 +195,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         isKept,
         ...(broken ? { broken } : {}),
       }
-      const plan = planRequest(await withEarlier(situation, base))
+      const plan = planRequest(await withHeld(turn, await withEarlier(situation, base)))
       const notice = notices[plan.step]
       if (notice !== undefined) writer.write({ kind: 'lifecycle', status: 'in_progress', reason: notice })
       const request = requestOf(turn.setting, plan, tools.definitions)
@@ -215,6 +216,13 @@ export function createAgent(deps: AgentDependencies): Agent {
         broken = 'refused'
       }
     }
+  }
+
+  /** A chain that is begun again is sent what the old one had been sent besides the history, as it is now (C4). */
+  async function withHeld(turn: SetTurn, situation: Situation): Promise<Situation> {
+    const { chain, surroundings } = situation
+    if (!chain || !beginsAgain(situation)) return situation
+    return { ...situation, surroundings: await assembler.again(turn, chain, surroundings) }
   }
 
   /** Loads the whole history where the request is made of more than its last part. */

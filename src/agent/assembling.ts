@@ -1,13 +1,13 @@
 import type { Turn } from '../core/agent.ts'
 import type { AgentStates, RunPast } from '../core/agent-states.ts'
 import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
-import { type Entry, type FoundChunk, textIn } from '../core/context.ts'
+import { type Chain, type Entry, type FoundChunk, type Surroundings, textIn } from '../core/context.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
 import type { Attachment } from '../core/queue.ts'
 import type { RagScope } from '../core/retrieval.ts'
 import type { Cursor } from '../protocol/cursor.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
-import { type ActiveFilesDependencies, findActiveFiles } from './active-files.ts'
+import { type ActiveFilesDependencies, findActiveFiles, reloadFiles } from './active-files.ts'
 import type { SetTurn } from './agent.ts'
 import { packEntries } from './entry-chunks.ts'
 import type { Assembled, Base, GraphState } from './graph.ts'
@@ -27,6 +27,8 @@ export interface AssemblerDependencies {
 
 const FRAMES_AT_ONCE = 500
 const MOST_CHUNKS = 6
+/** So many snippets of an ended chain are sent again, the last ones. */
+const MOST_AGAIN = 30
 /** With more turns, or entries, than this the older ones leave the state. */
 const MOST_TURNS = 40
 const MOST_ENTRIES = 400
@@ -36,6 +38,12 @@ export interface Finder {
   sync(workspaceId: string): Promise<number>
   /** Indexes a text, unless it is. */
   noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
+  /** Those of these pieces that are still there, as they are now. */
+  again(
+    workspace: string | null,
+    attachments: readonly string[],
+    ids: readonly string[],
+  ): Promise<FoundChunk[]>
   search(query: {
     workspace: string | null
     attachments: readonly { scope: string; name: string }[]
@@ -50,7 +58,21 @@ type Asked = Pick<Turn, 'tenant' | 'conversationId' | 'runId' | 'message'>
 /** What is new for the model in a run, and what goes with its question. */
 export function createAssembler(deps: AssemblerDependencies) {
   const { ledger, states, retrieval, attachments, activeFiles, log } = deps
-  return { assemble, newFor }
+  return { assemble, newFor, again }
+
+  /** All that an ended chain had been sent besides what was said, as it is now (C4). */
+  async function again(turn: SetTurn, chain: Chain, around: Surroundings): Promise<Surroundings> {
+    const { files } = await activeFiles(turn.workspaceId)
+    const found = await reloadFiles(files, chain, around)
+    const active = new Set(found.files.map((file) => file.path))
+    const { workspaceId: place, setting } = turn
+    const workspace = place === null ? null : indexName(place, setting.index)
+    const scopes = (await attachmentScopes(turn)).map(({ scope }) => scope)
+    const known = new Set(around.chunks.map((chunk) => chunk.id))
+    const ids = chain.chunks.filter((id) => !known.has(id)).slice(-MOST_AGAIN)
+    const chunks = ids.length === 0 ? [] : await retrieval.again(workspace, scopes, ids)
+    return { ...found, chunks: [...around.chunks, ...chunks.filter((chunk) => !active.has(chunk.path))] }
+  }
 
   /**
    * Stores the entries of earlier turns once there are many, so that the state stays small however long the conversation

@@ -290,6 +290,27 @@ describe('what the model is sent', () => {
     }
   })
 
+  it('[C4] a chain that is begun again is sent the files and snippets of the old one, as they are now', async () => {
+    const id = await newConversation()
+    writeFileSync(join(server.config.project, 'named.txt'), 'as it was\n')
+    writeFileSync(join(server.config.project, '.env'), 'SECRET=1\n')
+    parts.push({ events: says('one') })
+    const files = { active_files: ['named.txt', '.env'] }
+    await server.client.sendMessage(id, { content: 'look at these', ...files })
+    await expect.poll(() => server.client.queue(id)).toMatchObject({ active: null, items: [] })
+    expect(JSON.stringify(model.requests.at(-1))).toContain('as it was')
+    writeFileSync(join(server.config.project, 'named.txt'), 'as it is now\n')
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 31 * 24 * 60 * 60 * 1000 })
+    await ask(server, id, 'still there?')
+    const request = JSON.stringify(model.requests.at(-1))
+    expect(request).toContain('as it is now')
+    // A hidden file goes only when a person names it, with this message.
+    expect(request).not.toContain('SECRET')
+    const { parts: told } = await server.client.context(id)
+    const named = told.find((part) => part.origin.path === 'named.txt')
+    expect(named).toMatchObject({ sent: true, why: 'sent on the chain before' })
+  })
+
   it('[C4] a chain that is 30 days old is not gone on from: everything is told again', async () => {
     const id = await newConversation()
     parts.push({ events: says('one') })

@@ -106,6 +106,11 @@ export const CHAIN_MS = 30 * 24 * 60 * 60 * 1000
 /** The entries that a long request lists one by one; older ones are one part. */
 const MOST_LISTED = 400
 
+/** Whether a chain has ended, so that a new one has to be sent what the old one had. */
+export function beginsAgain(situation: Situation): boolean {
+  return ['expired', 'refused', 'changed'].includes(stepOf(situation))
+}
+
 /** Whether the request is made of more than the entries at hand. */
 export function needsEarlier(situation: Situation): boolean {
   const { earlier, chain } = situation

@@ -45,6 +45,8 @@ export interface IndexStore {
   searchVectors(
     query: IndexQuery & { vector: Float32Array; embedder: string; minLikeness: number },
   ): Promise<ChunkHit[]>
+  /** Those of these chunks that are still indexed. */
+  chunks(scopes: readonly string[], ids: readonly string[]): Promise<ChunkHit[]>
   /** Chunks that this embedder has not seen. */
   unembedded(embedder: string, limit: number): Promise<{ no: number; path: string; text: string }[]>
   setVectors(embedder: string, vectors: readonly { no: number; vector: Float32Array }[]): Promise<void>

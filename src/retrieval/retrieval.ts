@@ -39,6 +39,12 @@ export interface Retrieval {
   /** Compares every indexed file with what is there, and brings it up to date; answers how many had changed. */
   sync(scope: string): Promise<number>
   search(query: SearchQuery): Promise<FoundChunk[]>
+  /** Those of these pieces that are still there, as they are now. */
+  again(
+    workspace: string | null,
+    attachments: readonly string[],
+    ids: readonly string[],
+  ): Promise<FoundChunk[]>
   /** Resolves when every chunk has its vector; for tests and benches. */
   embedded(): Promise<void>
   close(): Promise<void>
@@ -209,6 +215,12 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     },
     sync,
     search,
+    async again(workspace, attachments, ids) {
+      const scopes = [...(workspace === null ? [] : [workspace]), ...attachments]
+      if (scopes.length === 0) return []
+      const hits = (await store.chunks(scopes, ids)).map((hit) => ({ hit, score: 0 }))
+      return (await stillThere(hits, workspace, hits.length)).map(({ scope: _scope, ...chunk }) => chunk)
+    },
     async embedded() {
       while (embedding) await embedding
     },

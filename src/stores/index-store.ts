@@ -11,6 +11,7 @@ export function createIndexStore(engine: Engine): IndexStore {
     searchWords: (query) => stored(engine.read('searchWords', query), 'read'),
     searchVectors: ({ vector, ...query }) =>
       stored(engine.read('searchVectors', { ...query, vector: bytesOf(vector) }), 'read'),
+    chunks: (scopes, ids) => stored(engine.read('indexedChunks', { scopes, ids }), 'read'),
     unembedded: (embedder, limit) => stored(engine.read('unembedded', { embedder, limit }), 'read'),
     setVectors: (embedder, vectors) =>
       stored(

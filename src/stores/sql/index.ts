@@ -130,6 +130,18 @@ export function* searchWords(
   })
 }
 
+export function* indexedChunks(
+  dialect: Dialect,
+  { scopes, ids }: { scopes: readonly string[]; ids: readonly string[] },
+): Script<ChunkHit[]> {
+  const { db, isIn, list } = dialect
+  return yield* all({
+    compile: () =>
+      sql<ChunkHit>`select ${columns} from index_chunks c
+        where ${isIn('c.scope', list(scopes))} and ${isIn('c.id', list(ids))} order by c.no`.compile(db),
+  })
+}
+
 export function* searchVectors(
   dialect: Dialect,
   query: IndexQuery & { vector: Uint8Array; embedder: string; minLikeness: number },

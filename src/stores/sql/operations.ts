@@ -42,6 +42,7 @@ import { filesAt } from './files-at.ts'
 import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
 import {
+  indexedChunks,
   indexedFiles,
   putIndexed,
   removeIndexed,
@@ -140,6 +141,7 @@ export const reads = {
   listMemories,
   lineAttachments,
   indexedFiles,
+  indexedChunks,
   searchWords,
   searchVectors,
   unembedded,
