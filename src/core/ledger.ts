@@ -211,6 +211,8 @@ export interface ConversationsQuery {
   /** The last conversation of the page before. */
   after: { updatedAt: string; id: string } | null
   search: string | null
+  /** Only those that work there; default: all. */
+  workspaceId?: string | null
 }
 
 export interface ConversationsPage {

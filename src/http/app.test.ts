@@ -62,6 +62,25 @@ describe('the HTTP API', () => {
     expect((await server.call('/conversations', { method: 'POST' })).status).toBe(201)
   })
 
+  it('[W1] a new conversation has its first checkpoint, and the list names the current one and those of a workspace', async () => {
+    // The first of a server waits for its files to be looked at; the next ones have it at once.
+    const first = await server.client.createConversation()
+    const begun = async () => (await server.client.conversation(first.id)).initial_checkpoint
+    await expect.poll(begun).toMatch(/^[0-9a-f]{40}$/)
+    const { id, initial_checkpoint } = await server.client.createConversation()
+    expect(initial_checkpoint).toMatch(/^[0-9a-f]{40}$/)
+    const { items } = await server.client.checkpoints(id)
+    expect(items.map((item) => [item.checkpoint_id, item.label])).toEqual([
+      [initial_checkpoint, 'Initial checkpoint'],
+    ])
+    const list = await server.client.listConversations({ limit: 1 })
+    expect(list.current).toBe(id)
+    const elsewhere = (await (
+      await server.call('/conversations?workspace_id=Some.Where.Else')
+    ).json()) as ConversationList
+    expect(elsewhere).toMatchObject({ items: [], current: id })
+  })
+
   it('lists in pages and searches', async () => {
     const marker = newId('msg')
     for (let index = 0; index < 5; index++) await create({ title: `${marker} ${index}` })

@@ -28,7 +28,10 @@ describe('files and lines, taken back in a browser', () => {
     const second = page.locator('.row.message').nth(1)
     await second.getByRole('button', { name: 'Restore files to here' }).click()
     await dialog(page).getByText('Written as they were (1)').waitFor()
-    expect(await dialog(page).locator('li').allInnerTexts()).toEqual(['kept.txt'])
+    expect(await dialog(page).locator('.files-report li').allInnerTexts()).toEqual(['kept.txt'])
+    // What the checkpoint does not have stays as it is, and is listed.
+    await dialog(page).getByText('not in this checkpoint').click()
+    await dialog(page).getByText('hidden').first().waitFor()
     expect(read('kept.txt')).toBe('second\n')
     await dialog(page).getByRole('button', { name: 'Restore files' }).click()
     await notice(page, '1 file restored, 0 deleted.').waitFor()

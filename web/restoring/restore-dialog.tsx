@@ -42,7 +42,7 @@ function LeftOut({ conversationId, checkpointId }: { conversationId: string; che
   const leftOut = checkpoint.data?.left_out ?? []
   if (leftOut.length === 0) return null
   return (
-    <details className="files-report">
+    <details className="left-out">
       <summary>{text.restore.leftOut(leftOut.length)}</summary>
       <ul>
         {leftOut.slice(0, SHOWN).map(({ path, reason }) => (

@@ -70,6 +70,9 @@ const remove = createRoute({
   },
 })
 
+/** So long an answer waits for the first checkpoint. */
+const BEGIN_MS = 2000
+
 export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { ledger, clock } = deps
 
@@ -92,7 +95,12 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     })
     c.header('Location', `/api/v1/conversations/${conversation.id}`)
     if (repeated) c.header('Idempotency-Replayed', 'true')
-    else if (deps.sessions.holds(workspace_id)) begin(c.get('caller').tenant, conversation.id)
+    else if (deps.sessions.holds(workspace_id)) {
+      const { tenant } = c.get('caller')
+      await begin(tenant, conversation.id)
+      const { initial_checkpoint } = await ledger.conversation(tenant, conversationId(conversation.id))
+      return c.json({ ...conversation, initial_checkpoint }, 201)
+    }
     return c.json(conversation, 201)
   })
 
@@ -103,22 +111,32 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
       throw new WaymarkError('conversation_not_found', 'There is no such working copy.')
   }
 
-  /** The first checkpoint (W1). It may take a while, and who sends a message meanwhile waits for it there. */
-  function begin(tenant: string, id: string): void {
-    deps.sessions.start(tenant, conversationId(id)).catch((error: unknown) => {
+  /** The first checkpoint (W1). Of a large project it takes a while: then the answer does not wait for it. */
+  async function begin(tenant: string, id: string): Promise<void> {
+    const started = deps.sessions.start(tenant, conversationId(id)).catch((error: unknown) => {
       deps.log.error({ err: error, conversation: id }, 'the first checkpoint failed')
     })
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, BEGIN_MS)
+    })
+    await Promise.race([started, late])
+    clearTimeout(timer)
   }
 
   app.openapi(list, async (c) => {
-    const { limit, cursor, q } = c.req.valid('query')
+    const { limit, cursor, q, workspace_id } = c.req.valid('query')
+    const { tenant } = c.get('caller')
     const { items, next } = await ledger.conversations({
-      tenant: c.get('caller').tenant,
+      tenant,
       limit,
+      workspaceId: workspace_id ?? null,
       after: cursor === undefined ? null : parseListCursor(cursor),
       search: q || null,
     })
-    return c.json({ items, next_cursor: next ? formatListCursor(next) : null }, 200)
+    const all = { tenant, limit: 1, after: null, search: null, workspaceId: null }
+    const current = (await ledger.conversations(all)).items[0]?.id ?? null
+    return c.json({ items, next_cursor: next ? formatListCursor(next) : null, current }, 200)
   })
 
   app.openapi(read, async (c) => {

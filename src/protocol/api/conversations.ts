@@ -47,6 +47,8 @@ export const conversationSchema = z
     head_event_number: z.int(),
     active_session: z.string().nullable(),
     last_approved_at: z.string().nullable(),
+    /** The files as they were when it began; null while that is being saved, or when it is about no files. */
+    initial_checkpoint: z.string().nullable(),
     agent_context: z.string().nullable(),
     conversation_context: z.string().nullable(),
     memory: z.looseObject({ strategy: z.string() }).nullable(),
@@ -64,9 +66,16 @@ export const listConversationsQuery = z.object({
   limit: limit(50, MAX_LIST_LIMIT),
   cursor: z.string().optional(),
   q: text(200).optional(),
+  /** Only those that work there. */
+  workspace_id: workspaceId.optional(),
 })
 
 export const conversationListSchema = z
-  .object({ items: z.array(conversationSchema), next_cursor: z.string().nullable() })
+  .object({
+    items: z.array(conversationSchema),
+    next_cursor: z.string().nullable(),
+    /** The conversation that changed last: commands act on it unless they name another. */
+    current: z.string().nullable(),
+  })
   .meta({ id: 'ConversationList' })
 export type ConversationList = z.infer<typeof conversationListSchema>

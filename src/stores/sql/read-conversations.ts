@@ -31,12 +31,13 @@ export function* listConversations(
   dialect: Dialect,
   query: ConversationsQuery,
 ): Script<{ items: Conversation[]; more: boolean }> {
-  const { after, search, limit, tenant } = query
+  const { after, search, limit, tenant, workspaceId = null } = query
   const later = after
     ? sql`(c.updated_at < ${after.updatedAt} or (c.updated_at = ${after.updatedAt} and c.id < ${after.id}))`
     : sql`1 = 1`
   const found = search === null ? sql`1 = 1` : sql`c.id in (${matching(dialect, search)})`
-  const rows = yield* describe(dialect, sql`${later} and ${found}`, tenant, limit + 1)
+  const there = workspaceId === null ? sql`1 = 1` : sql`c.workspace_id = ${workspaceId}`
+  const rows = yield* describe(dialect, sql`${later} and ${found} and ${there}`, tenant, limit + 1)
   return { items: rows.slice(0, limit), more: rows.length > limit }
 }
 
@@ -108,6 +109,7 @@ interface DescribedRow {
   title: string | null
   active_session: string | null
   last_approved_at: string | null
+  initial_checkpoint: string | null
   is_running: number
   is_asking: number
   queued: number
@@ -135,6 +137,8 @@ function* describe(
       ) as active_session,
       (select max(x.created_at) from session_closings x where x.conversation_id = page.id and x.status = 'merged')
         as last_approved_at,
+      (select x.checkpoint_id from checkpoints x where x.conversation_id = page.id
+        order by x.work_session, x.number limit 1) as initial_checkpoint,
       (select count(*) from queue x where x.conversation_id = page.id and x.state = 'active') as is_running,
       (select count(*) from queue x join asks a on a.run_id = x.run_id
         where x.conversation_id = page.id and x.state = 'active' and a.approved is null) as is_asking,
@@ -159,6 +163,7 @@ function asConversation(row: DescribedRow): Conversation {
     head_event_number: row.seq,
     active_session: row.active_session,
     last_approved_at: row.last_approved_at,
+    initial_checkpoint: row.initial_checkpoint,
     agent_context: settings.agent_context ?? null,
     conversation_context: settings.conversation_context ?? null,
     memory: settings.memory ?? null,
