@@ -11,7 +11,7 @@ import type { StateSaver } from './state-saver.ts'
  *                  └──► end
  */
 export interface GraphState {
-  /** What the model is told, oldest first, behind what `base` stands for. Kept as what each step added. */
+  /** The entries of the model's input after those in `base`, oldest first. Stored as what each step added. */
   items: Entry[]
   /** Older entries, stored once and not loaded with the state; null when there are none. */
   base: Base | null

@@ -49,8 +49,8 @@ export function restoreBackupCommand(): Command {
     .addHelpText(
       'after',
       `
-Stop the server first. Clients that had seen more than the backup has are told where to cut, and go on from there. A run
-that was under way when the backup was made is shown as far as it came. Files of the project are not touched.
+Stop the server first. Clients that had seen more than the backup contains discard that part and continue. A run that was
+under way when the backup was made is shown as far as it came. Files of the project are not touched.
 
 Examples:
   waymark restore-backup ../backups/monday --data-dir ../restored

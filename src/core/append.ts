@@ -37,7 +37,7 @@ export function refuseAppend(
   return null
 }
 
-/** Whether a run that may have stored these frames has: its frames end with them, and nobody else writes them. */
+/** Whether a repeated append was stored the first time: the run has exactly the frames that it would have then. */
 export function wasStored(run: RunState | undefined, attempt: AppendAttempt): boolean {
   return run?.epoch === attempt.epoch && run?.frames === attempt.after + attempt.drafts.length
 }

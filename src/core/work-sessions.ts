@@ -249,7 +249,7 @@ export interface WorkStore {
 export interface DoneSince {
   /** What tools edited. */
   edits: { conversationId: string; path: string }[]
-  /** Checkpoints of all conversations, oldest first; `isBefore` marks those behind which a conversation changes files. */
+  /** Checkpoints of all conversations, oldest first; `isBefore` marks those that a conversation takes before it changes files. */
   checkpoints: { conversationId: string; checkpointId: string; isBefore: boolean }[]
   names: { conversationId: string; tenant: string; title: string | null }[]
 }

@@ -34,7 +34,7 @@ describe('conversations of one workspace', () => {
     await say(theirs, write('theirs.txt', 'theirs\n'))
     await server.client.approve(theirs)
     const done = await server.client.reset(ours)
-    // Approving takes everything that is there, whoever made it.
+    // An approval covers every file, also those of other conversations.
     expect(done).toMatchObject({ restored: [], deleted: [], skipped: [] })
     expect([read('ours.txt'), read('theirs.txt')]).toEqual(['ours\n', 'theirs\n'])
     await say(ours, write('ours.txt', 'again\n'))
@@ -72,7 +72,7 @@ describe('conversations of one workspace', () => {
     await say(ours, write('ours.txt', 'ours\n'))
     await say(theirs, `${write('theirs.txt', 'theirs\n')}\n!run_command {"command":"echo x > made.txt"}`)
     await say(ours, 'hello')
-    // Nobody's run is under way, and none has begun since.
+    // The last window of a run ends here.
     await server.client.restore(ours, {
       checkpoint_id: (await server.client.checkpoints(ours)).items[0]?.checkpoint_id ?? '',
     })

@@ -33,7 +33,7 @@ import type { TreeEntry } from './trees.ts'
  *
  *   taken ──► compared ──► held ──► looked at again, twice ──► dropped
  *                │                        │
- *                └─ changed: put back     └─ changed: rescued under its own path
+ *                └─ changed: restored     └─ changed: rescued under its own path
  */
 export interface Aside {
   /** Takes whatever is there now, and answers where it is. */
@@ -58,7 +58,7 @@ export interface Aside {
   lookAgain(folders: OpenFolders): Rescued[]
   /** Moves what is held out of the way of the next operation. `settle` looks once more and drops it. */
   retire(): { settle(folders: OpenFolders): Rescued[] }
-  /** Removes what is left; taken files that were neither put back nor held are rescued. */
+  /** Removes what is left; taken files that were neither restored nor held are rescued. */
   clear(): void
 }
 
@@ -110,7 +110,7 @@ export function createAside(options: {
     return [...rescued]
   }
 
-  /** Taken, and neither put back nor found to be saved: a person may want it. */
+  /** Rescues taken files that were neither restored to their place nor found in a checkpoint. */
   function rescueStrays(): void {
     for (const name of readdirSync(base).filter((one) => one.startsWith('taken-'))) {
       const path = ids.get(name.slice('taken-'.length))

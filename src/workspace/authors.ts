@@ -32,8 +32,8 @@ export function createDifferences(workspace: Pick<Workspace, 'has' | 'difference
 }
 
 /**
- * A tool's edits name their conversation. What commands did, nobody noted: a file that differs between a run's checkpoint and the
- * next one in the workspace counts as changed by that run, also when a person saved it meanwhile.
+ * A tool's edits name their conversation. Changes that commands make are not recorded: a file that differs between a run's
+ * checkpoint and the next one in the workspace counts as changed by that run, also when a person saved it meanwhile.
  */
 export async function findAuthors(
   { store, between }: { store: Pick<WorkStore, 'doneSince'>; between: Differences },

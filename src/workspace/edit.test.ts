@@ -93,7 +93,7 @@ describe("a tool's edit", () => {
     expect(versions).toEqual(['then', 'first save', 'second save'])
   })
 
-  it('[W5] a file that a killed edit had taken is put back', async () => {
+  it('[W5] restores a file that a killed edit had taken', async () => {
     one = openTestWorkspace()
     write('src/a.txt', 'a person wrote this')
     await one.workspace.close()

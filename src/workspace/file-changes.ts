@@ -13,8 +13,8 @@ import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
+import type { MadeCheckpoint, RestoreReport } from './file-operations.ts'
 import { type CheckpointFrame, frameOf, type WorkSessionsDependencies } from './work-sessions.ts'
-import type { MadeCheckpoint, RestoreReport } from './workspace.ts'
 
 /**
  * Restore, reset and approve: each holds its workspace in the database from its beginning to its last frame, so that no run

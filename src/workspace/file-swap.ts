@@ -14,7 +14,7 @@ export interface FileSwap {
   /** Puts the file that `aside` has ready in place, or a link to `linkTarget`. */
   write(action: Action, linkTarget: Buffer | null): void
   remove(action: Action): void
-  /** Takes back what `write` or `remove` did, as long as nobody has changed it since. Needs no space. */
+  /** Takes back what `write` or `remove` did, unless the file has changed since. Needs no space. */
   takeBack(action: Action): void
 }
 

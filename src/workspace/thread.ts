@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import type { RestoreReport } from './file-operations.ts'
 import { copyFolder } from './repository.ts'
 import { openSharedObjects } from './shared-objects.ts'
-import { openWorkspace, type RestoreReport, type Workspace, type WorkspaceOptions } from './workspace.ts'
+import { openWorkspace, type Workspace, type WorkspaceOptions } from './workspace.ts'
 
 /** A thread of its own for the workspace: reading a hundred thousand files must not stop the event loop. */
 export type ThreadOptions = Omit<WorkspaceOptions, 'onProgress' | 'onRescued' | 'onPlanned' | 'copy'>
@@ -63,7 +64,7 @@ function workspaceOf(copy: string | null): Promise<Workspace> {
 /** In its turn: it writes to the manifest, and whoever has that locked is in this very thread. */
 function openCopy(copy: string): Promise<Workspace> {
   const root = copyFolder(options.dataDir, copy)
-  // A copy lies in the data folder: whoever works on it shares that, and its lock.
+  // A copy lies in the data folder, so all processes that work on it share that folder's lock.
   const workspace = shared.inTurn(async () =>
     openWorkspace({ ...options, root, copy, rootLock: undefined }, shared),
   )

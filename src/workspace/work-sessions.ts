@@ -21,8 +21,9 @@ import type { ConversationId } from '../protocol/ids.ts'
 import { asked } from './asked.ts'
 import { type Authors, createDifferences, findAuthors, nameOf } from './authors.ts'
 import { createFileChanges } from './file-changes.ts'
+import type { MadeCheckpoint } from './file-operations.ts'
 import { writeBranches } from './repository.ts'
-import type { MadeCheckpoint, Workspace } from './workspace.ts'
+import type { Workspace } from './workspace.ts'
 
 export interface WorkSessionsDependencies {
   store: WorkStore

@@ -1,8 +1,9 @@
 import { Worker } from 'node:worker_threads'
+import type { RestoreReport } from './file-operations.ts'
 import { TooLargeToKeep } from './known-files.ts'
 import { DiskFull } from './restore.ts'
 import type { ThreadConfirmation, ThreadOptions, ThreadReply, ThreadRequest } from './thread.ts'
-import type { RestoreReport, Workspace } from './workspace.ts'
+import type { Workspace } from './workspace.ts'
 
 /** A snapshot, a comparison or a restore could not be done, and why (W7). */
 export class WorkspaceFailed extends Error {}

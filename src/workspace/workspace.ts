@@ -1,28 +1,29 @@
-import { hash } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import type { FilesThen } from '../core/work-sessions.ts'
-import { type Aside, createAside, settleRetired, undoKilledEdit } from './aside.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
-import { nameOf, parentOf } from './entry-path.ts'
-import { skipReasons } from './file-swap.ts'
+import {
+  type CheckpointCommand,
+  createFileOperations,
+  type EditCommand,
+  type EditOutcome,
+  type MadeCheckpoint,
+  type RestoreReport,
+  shownReport,
+} from './file-operations.ts'
 import { filesIn, withEdits } from './files-then.ts'
-import { usualPermissions } from './folder-tree.ts'
 import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
-import { type Look, lookAt } from './look.ts'
 import { openManifest, type ToolWritten } from './manifest.ts'
 import { matchPaths } from './match-paths.ts'
-import { createOpenFolders, type OpenFolders } from './open-folder.ts'
-import { objectId } from './pack.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
-import { listRescued, type Rescued, type RescuedFile } from './rescued.ts'
-import { DiskFull, foresee, type RestoreOutcome, restore } from './restore.ts'
-import { planRestore, type RestorePlan, type Skipped } from './restore-plan.ts'
+import { listRescued, type RescuedFile } from './rescued.ts'
+import { foresee } from './restore.ts'
+import { planRestore } from './restore-plan.ts'
 import { lockRoot } from './root-lock.ts'
 import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
@@ -87,55 +88,10 @@ export interface Workspace {
   close(): Promise<void>
 }
 
-export interface CheckpointCommand {
-  label: string
-  parents: string[]
-  time: number
-}
-
-export interface MadeCheckpoint {
-  id: string
-  files: number
-  /** Against its first parent. */
-  changed: number
-  excluded: number
-  /** Whether its first parent has just the same, permissions and empty folders too. */
-  isSame: boolean
-}
-
 export interface RestoreCommand {
   target: string
   paths: string[] | null
 }
-
-export interface RestoreReport {
-  restored: string[]
-  deleted: string[]
-  skipped: { path: string; reason: string }[]
-  /** Files that a program went on writing to after they were replaced; kept under their own paths. */
-  rescued: { path: string; file: string }[]
-}
-
-export interface EditCommand {
-  path: string
-  /** Null deletes the file. */
-  bytes: Uint8Array | null
-  /** SHA-256 of the file as the caller read it; refused when the file differs. Undefined: whatever is there. */
-  expected?: string | undefined
-  /** How to keep a file that no checkpoint has. */
-  checkpoint: CheckpointCommand
-}
-
-export type EditOutcome =
-  | {
-      isDone: true
-      /** The bytes that were there; null when there were none, or too many to be shown. */
-      before: Uint8Array | null
-      wasThere: boolean
-      kept: MadeCheckpoint | null
-      rescued: RestoreReport['rescued']
-    }
-  | { isDone: false; why: 'changed' | 'not_a_file' | 'missing' }
 
 export interface FoundFiles {
   /** How many there were. */
@@ -191,12 +147,6 @@ export interface WorkspaceOptions {
 }
 
 const MANY_PACKS = 20
-/** Replaced files are looked at once more after this time, then dropped. */
-const LAST_LOOK_MS = 1000
-/** How often an edit starts again because the file changes at that very moment. */
-const EDIT_ATTEMPTS = 5
-const MAX_REMEMBERED_EDITS = 10_000
-const MAX_RETURNED_BYTES = 10 * 1024 * 1024
 const MAX_SHOWN_BYTES = 1024 * 1024
 
 export function openWorkspace(
@@ -222,12 +172,20 @@ export function openWorkspace(
   let isRebuilt = false
   /** Each working copy has its own: the paths in it are relative to its root. */
   const scratch = copy === null ? join(dataDir, 'tmp') : join(dataDir, 'tmp', copy)
-  const editing = { folder: join(scratch, 'edit'), rescued }
-  const restoring = { folder: join(scratch, 'restore'), rescued }
-  /** What tools wrote last, by path: it is in the ledger, and needs no checkpoint before the next edit. */
-  const written = new Map<BytePath, string>()
-  let retired: ReturnType<Aside['retire']>[] = []
-  let lastLook: NodeJS.Timeout | undefined
+  const operations = createFileOperations({
+    git,
+    root,
+    dataDir,
+    scratch,
+    rescued,
+    umask: options.umask,
+    isStored,
+    toolWritten: known.toolWritten,
+    beforeWrite: known.beforeWrite,
+    checkpoint,
+    inTurn,
+    onRescued: options.onRescued,
+  })
 
   /** A manifest that was lost knows nothing of what tools have overwritten; the checkpoints do. */
   async function rebuild(): Promise<void> {
@@ -252,10 +210,7 @@ export function openWorkspace(
       try {
         if (!isRebuilt) {
           await rebuild()
-          withFolders((folders) => {
-            undoKilledEdit({ ...editing, folders })
-            tell(settleRetired({ tmp: scratch, rescued, folders, isStored }))
-          })
+          operations.recover()
         }
         known.load()
         const result = await work()
@@ -333,155 +288,6 @@ export function openWorkspace(
     return await planRestore({ git, now, target: await then(target), paths: paths?.map(fromShown) ?? null })
   }
 
-  function withFolders<T>(work: (folders: OpenFolders) => T): T {
-    const folders = createOpenFolders(root)
-    try {
-      return work(folders)
-    } finally {
-      folders.close()
-    }
-  }
-
-  function tell(late: readonly Rescued[]): void {
-    if (late.length > 0) options.onRescued?.(late.map(shownRescue))
-  }
-
-  /** The last look at what was replaced. */
-  function settle(): void {
-    clearTimeout(lastLook)
-    const waiting = retired
-    retired = []
-    withFolders((folders) => {
-      for (const one of waiting) tell(one.settle(folders))
-    })
-  }
-
-  function retire(aside: Aside): void {
-    retired.push(aside.retire())
-    clearTimeout(lastLook)
-    lastLook = setTimeout(() => void inTurn(async () => settle()), LAST_LOOK_MS)
-    lastLook.unref()
-  }
-
-  /** Carries a plan out, then does what becomes durable together with the files. If either fails, all is taken back. */
-  async function apply<T>(
-    plan: RestorePlan,
-    then: () => Promise<T>,
-  ): Promise<{ report: RestoreReport; made: T }> {
-    const aside = createAside({ ...restoring, paths: plan.actions.map((action) => action.path) })
-    const folders = createOpenFolders(root)
-    try {
-      reserve(aside)
-      const carried = await restore({ git, root, folders, aside, plan, preparedIn: dataDir })
-      try {
-        aside.useReserve()
-        const [made] = await Promise.all([then(), carried.durable])
-        const report = shownReport(carried, aside.lookAgain(folders))
-        retire(aside)
-        return { report, made }
-      } catch (error) {
-        carried.rollBack()
-        throw error
-      }
-    } catch (error) {
-      aside.clear()
-      throw error
-    } finally {
-      folders.close()
-    }
-  }
-
-  function reserve(aside: Aside): void {
-    try {
-      aside.reserve()
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-      throw new DiskFull(error)
-    }
-  }
-
-  /** Whether these bytes are in the last checkpoint, or were written by a tool. */
-  async function isKept(
-    path: BytePath,
-    found: Exclude<Look, 'other'>,
-    checkpoint: string | undefined,
-  ): Promise<boolean> {
-    if (found === null || written.get(path) === found.oid) return true
-    const first = known.toolWritten().find((file) => file.path === path)
-    if (first?.before?.oid === found.oid) return true
-    if (checkpoint === undefined || !isStored(checkpoint)) return false
-    const { tree } = await readCommit(git, checkpoint)
-    return (await entryIn(git, tree, path))?.oid === found.oid
-  }
-
-  async function edit(command: EditCommand, confirm: Parameters<Workspace['edit']>[1]): Promise<EditOutcome> {
-    const path = fromShown(command.path)
-    const bytes = command.bytes === null ? null : Buffer.from(command.bytes)
-    const folders = createOpenFolders(root)
-    let kept: MadeCheckpoint | null = null
-    try {
-      for (let attempt = 0; attempt < EDIT_ATTEMPTS; attempt++) {
-        const found = lookAt(folders.get(parentOf(path), false)?.at(nameOf(path)) ?? '')
-        if (found === 'other') return { isDone: false, why: 'not_a_file' }
-        if (found === null && bytes === null) return { isDone: false, why: 'missing' }
-        if (command.expected !== undefined && sha256(found?.bytes) !== command.expected) break
-        await known.beforeWrite(path)
-        if (await isKept(path, found, kept?.id ?? command.checkpoint.parents[0])) await confirm(null)
-        else {
-          const made = await checkpoint(command.checkpoint)
-          // Listed before it counts as kept: it may hold a version that was saved since we looked.
-          await confirm(made)
-          kept = made
-          if (!(await isKept(path, found, made.id))) continue
-        }
-        const to = bytes && { mode: found?.mode === '100755' ? found.mode : '100644', oid: blobId(bytes) }
-        const permissions = isFile(found) ? found.permissions : usualPermissions(0, options.umask)
-        const action = { path, from: found, to, permissions, ...(bytes ? { body: bytes } : {}) }
-        const outcome = await swapOne(folders, action)
-        if (!outcome) continue
-        remember(path, to?.oid)
-        const before = found && found.bytes.length <= MAX_RETURNED_BYTES ? found.bytes : null
-        return { isDone: true, before, wasThere: found !== null, kept, rescued: outcome.map(shownRescue) }
-      }
-      return { isDone: false, why: 'changed' }
-    } finally {
-      folders.close()
-    }
-  }
-
-  /** Null when the file had changed once more. */
-  async function swapOne(
-    folders: OpenFolders,
-    action: RestorePlan['actions'][number],
-  ): Promise<Rescued[] | null> {
-    const aside = createAside({ ...editing, paths: [action.path] })
-    // A tool leaves folders as they are.
-    const rest = { makeFolders: [], removeFolders: [], skipped: [], isKnownFolder: async () => true }
-    const plan: RestorePlan = { actions: [action], ...rest }
-    try {
-      const carried = await restore({ git, root, folders, aside, plan, preparedIn: dataDir })
-      await carried.durable
-      const [skip] = carried.skipped
-      if (skip) {
-        aside.clear()
-        if (skip.reason === skipReasons.changed || skip.reason === skipReasons.gone) return null
-        throw new Error(`${shownPath(skip.path)}: ${skip.reason}`)
-      }
-      const rescuedNow = aside.lookAgain(folders)
-      retire(aside)
-      return rescuedNow
-    } catch (error) {
-      if (existsSync(editing.folder)) aside.clear()
-      throw error
-    }
-  }
-
-  function remember(path: BytePath, oid: string | undefined): void {
-    written.delete(path)
-    if (written.size >= MAX_REMEMBERED_EDITS) written.clear()
-    if (oid !== undefined) written.set(path, oid)
-  }
-
   async function checkpoint({ label, parents: wanted, time }: CheckpointCommand): Promise<MadeCheckpoint> {
     // A store that was deleted, or left on another machine, must not keep anybody from working on.
     const parents = wanted.filter(isStored)
@@ -514,14 +320,16 @@ export function openWorkspace(
         const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
         const { report, made } = await alone(() =>
-          apply(plan, async () => (behind ? await checkpoint({ ...behind, parents: [safety] }) : null)),
+          operations.apply(plan, async () =>
+            behind ? await checkpoint({ ...behind, parents: [safety] }) : null,
+          ),
         )
         return { ...report, made }
       }),
     undo: ({ target, safety, paths }) =>
       locked(async () => {
         const plan = await planFor(await then(target), { target: safety, paths })
-        return (await alone(() => apply(plan, async () => null))).report
+        return (await alone(() => operations.apply(plan, async () => null))).report
       }),
     unknownPaths: (target, paths) =>
       locked(async () => {
@@ -563,7 +371,7 @@ export function openWorkspace(
       inTurn(async () =>
         Number((await git.run(store, ['rev-list', '--count', `${base}..${tip}`])).toString()),
       ),
-    edit: (command, confirm) => locked(() => alone(() => edit(command, confirm)), 'durably'),
+    edit: (command, confirm) => locked(() => alone(() => operations.edit(command, confirm)), 'durably'),
     verifyWatching: () => locked(async () => (await known.verifyWatching()).map(shownPath)),
     tidy: () =>
       locked(async () => {
@@ -607,7 +415,7 @@ export function openWorkspace(
       })),
     close: () =>
       inTurn(async () => {
-        settle()
+        operations.settle()
         known.forget()
         if (copy !== null) manifest.close()
         if (!given) shared.close()
@@ -625,36 +433,4 @@ function shownFile(body: Buffer): FoundFile {
   const isBinary = body.subarray(0, MAX_SHOWN_BYTES).includes(0)
   const text = isBinary || body.length > MAX_SHOWN_BYTES ? null : body.toString()
   return { bytes: body.length, text, isBinary }
-}
-
-function isFile(found: Exclude<Look, 'other'>): found is Exclude<Look, 'other' | null> {
-  return found !== null && found.mode !== '120000'
-}
-
-function blobId(bytes: Buffer): string {
-  return objectId('blob', bytes).toString('hex')
-}
-
-function sha256(bytes: Buffer | undefined): string | null {
-  return bytes === undefined ? null : hash('sha256', bytes)
-}
-
-function shownRescue({ path, file }: Rescued): { path: string; file: string } {
-  return { path: shownPath(path), file }
-}
-
-function shownReport(
-  { restored, deleted, skipped }: RestoreOutcome,
-  rescued: readonly Rescued[],
-): RestoreReport {
-  return {
-    rescued: rescued.map(shownRescue),
-    restored: restored.map(shownPath),
-    deleted: deleted.map(shownPath),
-    skipped: skipped.map(shownSkip),
-  }
-}
-
-function shownSkip({ path, reason }: Skipped): { path: string; reason: string } {
-  return { path: shownPath(path), reason }
 }

@@ -18,7 +18,7 @@ let project: string
 let data: string
 let postgres: Awaited<ReturnType<typeof startPostgres>>
 let servers: ServerProcess[] = []
-/** Processes that ended although nobody killed them. */
+/** Processes that ended without being killed. */
 let ended: string[] = []
 
 beforeEach(async () => {

@@ -87,7 +87,7 @@ describe.each(['sqlite', 'postgres'] as const)('a backup on %s', (engine) => {
       await say(client, id, '!write_to_file {"path":"a.txt","content":"one\\n"}')
       await say(client, id, 'ü'.repeat(600_000))
       const other = await client.createConversation()
-      // Somebody is at work while it is made.
+      // The agent is at work while the backup is made.
       await client.sendMessage(other.id, { content: '!wait 20\n!say 200' })
       const { verified } = await makeBackup(config, backup, () => {})
       expect([verified.flaws, verified.damaged]).toEqual([[], []])

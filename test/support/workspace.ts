@@ -13,13 +13,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EditFile } from '../../src/agent/tools/confined-folder.ts'
-import {
-  type EditCommand,
-  type EditOutcome,
-  openWorkspace,
-  type Workspace,
-  type WorkspaceOptions,
-} from '../../src/workspace/workspace.ts'
+import type { EditCommand, EditOutcome } from '../../src/workspace/file-operations.ts'
+import { openWorkspace, type Workspace, type WorkspaceOptions } from '../../src/workspace/workspace.ts'
 
 /** A project of its own with its workspace, in this thread. */
 export interface TestWorkspace {

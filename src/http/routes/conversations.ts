@@ -95,13 +95,12 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     })
     c.header('Location', `/api/v1/conversations/${conversation.id}`)
     if (repeated) c.header('Idempotency-Replayed', 'true')
-    else if (deps.sessions.holds(workspace_id)) {
-      const { tenant } = c.get('caller')
-      await begin(tenant, conversation.id)
-      const { initial_checkpoint } = await ledger.conversation(tenant, conversationId(conversation.id))
-      return c.json({ ...conversation, initial_checkpoint }, 201)
-    }
-    return c.json(conversation, 201)
+    if (!deps.sessions.holds(workspace_id)) return c.json(conversation, 201)
+    const { tenant } = c.get('caller')
+    if (!repeated) await begin(tenant, conversation.id)
+    // Deleted since, when the request is an old one that is sent again.
+    const now = await ledger.conversation(tenant, conversationId(conversation.id)).catch(() => conversation)
+    return c.json({ ...conversation, initial_checkpoint: now.initial_checkpoint }, 201)
   })
 
   /** A working copy belongs to the tenant of the conversation that it was made for (L11). */

@@ -61,7 +61,7 @@ export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies
   })
 }
 
-/** How long an answer counts, and how long the store may take: whoever asks is not to wait, nor to make work. */
+/** How long an answer is reused, and how long the store may take: a probe neither hangs nor adds load. */
 const COUNTS_MS = 1000
 const WAIT_MS = 3000
 

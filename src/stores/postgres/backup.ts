@@ -95,7 +95,7 @@ async function insert(
   }
 }
 
-/** Numbers that the database gives go on behind those that came with the rows. */
+/** Makes generated numbers continue after the restored ones. */
 async function moveSequences(client: pg.PoolClient, tables: readonly string[]): Promise<void> {
   const { rows } = await client.query<{ table_name: string; column_name: string }>(
     "select table_name, column_name from information_schema.columns where table_schema = current_schema() and is_identity = 'YES'",

@@ -69,7 +69,7 @@ export function* appendTo(
     const known = request.runId === null ? undefined : runs.get(request.runId)
     const run = known?.conversationId === request.conversationId ? known : undefined
     const refusal = refuseAppend(head?.segment ?? null, run, request)
-    // Its events have their numbers; nobody asks for them twice.
+    // The events have their numbers already; no caller needs them.
     if (refusal && request.isRepeated && wasStored(run, request)) return { ok: true, firstSeq: 1, lastSeq: 0 }
     if (refusal || !head) return { ok: false, refusal: refusal ?? 'conversation_not_found' }
     const firstSeq = head.tip.seq + 1
