@@ -99,8 +99,8 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     const { tenant } = c.get('caller')
     if (!repeated) await begin(tenant, conversation.id)
     // Deleted since, when the request is an old one that is sent again.
-    const now = await ledger.conversation(tenant, conversationId(conversation.id)).catch(() => conversation)
-    return c.json({ ...conversation, initial_checkpoint: now.initial_checkpoint }, 201)
+    const known = await ledger.conversation(tenant, conversationId(conversation.id)).catch(() => conversation)
+    return c.json({ ...conversation, initial_checkpoint: known.initial_checkpoint }, 201)
   })
 
   /** A working copy belongs to the tenant of the conversation that it was made for (L11). */
