@@ -107,10 +107,11 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
     itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
   )
   return [
-    { id, text: head('agent', run.startedAt, `events ${run.at} to ${run.upTo}  ${run.runId}`, options) },
+    // Nothing here changes while the run goes on: otherwise it would be printed again with each word.
+    { id, text: head('agent', run.startedAt, `from event ${run.at}  ${run.runId}`, options) },
     ...items.filter((block) => block.text !== ''),
     ...reasonOf(run, id),
-    ...endOf(run).map((text) => ({ id: `${id} end`, text })),
+    ...endOf(run, options).map((text) => ({ id: `${id} end`, text })),
   ]
 }
 
@@ -120,10 +121,13 @@ function reasonOf(run: RunEntry, id: string): Block[] {
   return [{ id: `${id} ${run.reason}`, text: `\n${dim(`· ${printable(run.reason)}`)}\n` }]
 }
 
-function endOf(run: RunEntry): string[] {
+function endOf(run: RunEntry, { places = false }: PrinterOptions): string[] {
   if (run.endedAt === null) return []
-  if (run.error) return [`\n${bold('error')} ${printable(`${run.error.code}: ${run.error.message}`)}\n\n`]
-  return [run.status === 'completed' ? '\n\n' : `\n${dim(`· ${run.status}`)}\n\n`]
+  const upTo = places ? `\n${dim(`· to event ${run.upTo}`)}` : ''
+  if (run.error) {
+    return [`\n${bold('error')} ${printable(`${run.error.code}: ${run.error.message}`)}${upTo}\n\n`]
+  }
+  return [run.status === 'completed' ? `${upTo}\n\n` : `\n${dim(`· ${run.status}`)}${upTo}\n\n`]
 }
 
 function itemBlocks(item: Item, options: PrinterOptions): Block[] {
