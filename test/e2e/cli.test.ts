@@ -52,8 +52,14 @@ describe('the command line', () => {
   })
 
   it('verify and rebuild work beside a running server', async () => {
-    expect(await run('verify')).toMatchObject({ code: 0, stdout: '1 segment, 1 event: clean\n' })
-    expect(JSON.parse((await run('verify', '--json')).stdout)).toEqual({ segments: 1, events: 1, flaws: [] })
+    expect(await run('verify')).toMatchObject({ code: 0, stdout: '1 segment, 1 event, 0 blobs: clean\n' })
+    expect(JSON.parse((await run('verify', '--json')).stdout)).toEqual({
+      segments: 1,
+      events: 1,
+      contents: 0,
+      flaws: [],
+      damaged: [],
+    })
     expect(await run('rebuild')).toMatchObject({ code: 0, stdout: 'rebuilt from 1 event\n' })
     expect((await client.conversation(id)).title).toContain('title')
   })
