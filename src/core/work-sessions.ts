@@ -299,7 +299,7 @@ export interface WorkSessions {
   /** The files as they were at an event, or as they are now, and what has changed since. */
   files(query: FilesQuery): Promise<FileList>
   file(query: FileQuery): Promise<FileView>
-  /** How the files of two conversations differ, by their last checkpoints; null where one has none, or none is here. */
+  /** How the files of two conversations differ, as they are now where each has its own; null where they are not here. */
   compare(query: CompareQuery): Promise<DiffView | null>
 
   /** Whether this process has the workspace. */

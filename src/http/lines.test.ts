@@ -301,6 +301,15 @@ describe('forks over HTTP', () => {
     expect(readFileSync(at('once.txt'), 'utf8')).toBe('mine')
   })
 
+  it('compares the files of a working copy as they are now, after the last run too', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'hello')
+    const fork = await server.client.fork(id, { files: 'copy' })
+    await ask(server, fork.id, '!write_to_file {"path":"only-here.txt","content":"new\\n"}')
+    const { files } = await server.client.compare(id, fork.id)
+    expect(files).toMatchObject([{ path: 'only-here.txt', status: 'added' }])
+  })
+
   it('compares two lines: where they part, what was said since, and the files', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')

@@ -148,7 +148,7 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     files: async (query) => (await of(query.tenant, query.conversationId)).files(query),
     file: async (query) => (await of(query.tenant, query.conversationId)).file(query),
     async compare({ tenant, from, to, isDetailed }) {
-      const [one, other] = [await tipOf(tenant, from), await tipOf(tenant, to)]
+      const [one, other] = await filesToCompare(tenant, from, to)
       if (one === null || other === null || !(await asked(thread.has([one, other])))) return null
       if (isDetailed) return { from: one, to: other, files: await asked(thread.diff(one, other, null)) }
       const files = await asked(thread.differences(one, other))
@@ -185,6 +185,20 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
     stop() {
       for (const one of sessions.values()) one.stop()
     },
+  }
+
+  /**
+   * Each conversation's files as they are now, where each has its own. In one workspace both have the same files: then the
+   * last checkpoints are compared.
+   */
+  async function filesToCompare(tenant: string, from: ConversationId, to: ConversationId) {
+    const places = [await placeOf(tenant, from), await placeOf(tenant, to)]
+    const copies = places.map((place) => (place === null ? undefined : copyOf(place)))
+    const [one, other] = copies
+    if (one === undefined || other === undefined || one === other) {
+      return [await tipOf(tenant, from), await tipOf(tenant, to)]
+    }
+    return [await snapshot(workspaceOf(one)), await snapshot(workspaceOf(other))]
   }
 
   /** The files as they are now; no frame names it, since the copy has them all the same. */
