@@ -191,7 +191,11 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
    * Each conversation's files as they are now, where each has its own. In one workspace both have the same files: then the
    * last checkpoints are compared.
    */
-  async function filesToCompare(tenant: string, from: ConversationId, to: ConversationId) {
+  async function filesToCompare(
+    tenant: string,
+    from: ConversationId,
+    to: ConversationId,
+  ): Promise<[string | null, string | null]> {
     const places = [await placeOf(tenant, from), await placeOf(tenant, to)]
     const copies = places.map((place) => (place === null ? undefined : copyOf(place)))
     const [one, other] = copies
