@@ -275,10 +275,14 @@ export const text = {
       reset: 'A reset could be neither finished nor undone',
       approve: 'An approval could be neither finished nor undone',
     },
-    by: (titles: readonly (string | null)[]) =>
-      titles.length === 0
-        ? 'outside Waymark'
-        : titles.map((title) => (title === null ? 'another conversation' : `“${title}”`)).join(', '),
+    by: {
+      none: 'changed outside Waymark',
+      this: 'this conversation',
+      untitled: 'an untitled conversation',
+      other: 'a conversation of another tenant',
+      tool: (name: string) => `edited by ${name}`,
+      run: (name: string) => `changed during a run of ${name}, or since`,
+    },
     failedAction: 'Restore the files from before it',
     rescued: 'Rescued files',
     rescuedMeans:

@@ -85,7 +85,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
       {diff.isError && <p className="failure">{explain(diff.error)}</p>}
       <ChangedFiles
         files={diff.data?.files ?? []}
-        by={new Map(changed_files.map(({ path, by }) => [path, by]))}
+        by={new Map(changed_files.map(({ path, by }) => [path, authorsOf(by, conversationId)]))}
       />
       {rescued.length > 0 && <RescuedFiles files={rescued} />}
       <h2>{text.changes.sessions}</h2>
@@ -155,7 +155,25 @@ const OPEN_LINES = 1500
 
 type By = SessionView['changed_files'][number]['by']
 
-export function ChangedFiles({ files, by }: { files: readonly ChangedFile[]; by?: ReadonlyMap<string, By> }) {
+/** Who changed a file, in words. */
+function authorsOf(by: By, conversationId: string): string {
+  const { by: words } = text.changes
+  const nameOf = ({ conversation_id, title }: By[number]) => {
+    if (conversation_id === conversationId) return words.this
+    if (conversation_id === null) return words.other
+    return title === null ? words.untitled : `“${title}”`
+  }
+  if (by.length === 0) return words.none
+  return by.map((one) => words[one.how](nameOf(one))).join('; ')
+}
+
+export function ChangedFiles({
+  files,
+  by,
+}: {
+  files: readonly ChangedFile[]
+  by?: ReadonlyMap<string, string>
+}) {
   const lines = files.reduce((sum, { additions, deletions }) => sum + additions + deletions, 0)
   const isOpen = files.length <= OPEN_FILES && lines <= OPEN_LINES
   return files.map((file) => (
@@ -169,7 +187,7 @@ function ChangedFileCard({
   isOpenByItself,
 }: {
   file: ChangedFile
-  by: By | undefined
+  by: string | undefined
   isOpenByItself: boolean
 }) {
   const [isOpen, setOpen] = useState(isOpenByItself)
@@ -178,7 +196,7 @@ function ChangedFileCard({
       <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>
       <code>{file.path}</code>
       <Counts additions={file.additions} deletions={file.deletions} />
-      {by && <span className="quiet">{text.changes.by(by.map(({ title }) => title))}</span>}
+      {by !== undefined && <span className="quiet">{by}</span>}
     </>
   )
   return (
