@@ -204,10 +204,8 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   async function putFilesBack(change: Safe): Promise<Done<unknown>> {
     const { target, safety, paths, kind } = change
     const label = labels.restoredTo(target)
-    const behind = kind === 'reset' ? {} : { behind: { label, time: deps.clock.now() } }
-    const restored = await asked(
-      workspace.restore({ target, safety: safety.checkpoint_id, paths, ...behind }),
-    )
+    const after = kind === 'reset' ? {} : { checkpointAfter: { label, time: deps.clock.now() } }
+    const restored = await asked(workspace.restore({ target, safety: safety.checkpoint_id, paths, ...after }))
     const { made, ...done } = restored
     const report = { ...done, skipped: [...done.skipped, ...(change.spared ?? [])] }
     return made

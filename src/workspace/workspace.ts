@@ -46,7 +46,7 @@ export interface Workspace {
    * the same call finishes it (W5).
    */
   restore(
-    command: RestoreCommand & { safety: string; behind?: { label: string; time: number } },
+    command: RestoreCommand & { safety: string; checkpointAfter?: { label: string; time: number } },
   ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
   /** Takes back what that restore did, and nothing that others have done since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
@@ -60,7 +60,7 @@ export interface Workspace {
   /** One of them; null when it was not there. */
   file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
-  /** How many commits lie behind one and not behind the other. */
+  /** How many commits `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
   /**
    * Replaces or deletes one file for a tool. A file that no checkpoint has is kept by a checkpoint first (W10). `confirm` is
@@ -316,12 +316,12 @@ export function openWorkspace(
       }),
     restore: (command) =>
       locked(async () => {
-        const { safety, behind } = command
+        const { safety, checkpointAfter } = command
         const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
         const { report, made } = await alone(() =>
           operations.apply(plan, async () =>
-            behind ? await checkpoint({ ...behind, parents: [safety] }) : null,
+            checkpointAfter ? await checkpoint({ ...checkpointAfter, parents: [safety] }) : null,
           ),
         )
         return { ...report, made }

@@ -133,8 +133,10 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
       after: cursor === undefined ? null : parseListCursor(cursor),
       search: q || null,
     })
-    const all = { tenant, limit: 1, after: null, search: null, workspaceId: null }
-    const current = (await ledger.conversations(all)).items[0]?.id ?? null
+    // The first of an unfiltered list is the current one: only other pages have to look for it.
+    const isFirst = cursor === undefined && !q && workspace_id === undefined
+    const newest = { tenant, limit: 1, after: null, search: null }
+    const current = (isFirst ? items : (await ledger.conversations(newest)).items)[0]?.id ?? null
     return c.json({ items, next_cursor: next ? formatListCursor(next) : null, current }, 200)
   })
 
