@@ -149,7 +149,7 @@ function openOurs(root: string) {
     checkpoint,
     async restore(target: string): Promise<void> {
       const safety = await checkpoint('Before restore')
-      const behind = { label: `Restored to ${target}`, time: Date.now() }
+      const checkpointAfter = { label: `Restored to ${target}`, time: Date.now() }
       const { restored, made } = await workspace.restore({ target, safety, paths: null, checkpointAfter })
       if (restored.length !== CHANGED) throw new Error(`${restored.length} files were restored`)
       last = [made?.id ?? '']
