@@ -80,6 +80,8 @@ const RETIRED = 'retired-'
 export function createAside(options: {
   folder: string
   rescued: string
+  /** Whether the store has a file's bytes: then what a crash left of it need not be rescued. Default: no. */
+  isStored?: (oid: string) => boolean
   /** Every path of the operation, so that what a crash leaves can be rescued under its path. */
   paths: readonly BytePath[]
 }): Aside {
@@ -114,7 +116,10 @@ export function createAside(options: {
   function rescueStrays(): void {
     for (const name of readdirSync(base).filter((one) => one.startsWith('taken-'))) {
       const path = ids.get(name.slice('taken-'.length))
-      if (path === undefined || !held.has(path)) keep(join(base, name), path ?? name)
+      if (path !== undefined && held.has(path)) continue
+      const found = lookAt(join(base, name))
+      if (found && found !== 'other' && options.isStored?.(found.oid)) unlinkSync(join(base, name))
+      else keep(join(base, name), path ?? name)
     }
   }
 

@@ -140,7 +140,7 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
     plan: RestorePlan,
     then: () => Promise<T>,
   ): Promise<{ report: RestoreReport; made: T }> {
-    const aside = createAside({ ...restoring, paths: plan.actions.map((action) => action.path) })
+    const aside = createAside({ ...restoring, isStored, paths: plan.actions.map((action) => action.path) })
     const folders = createOpenFolders(root)
     try {
       reserve(aside)
