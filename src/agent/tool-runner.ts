@@ -13,11 +13,14 @@ import {
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { copyOf } from '../protocol/ids.ts'
+import { outcomeItem } from './provider/item-types.ts'
 import type { FunctionCall } from './provider/stream-frames.ts'
 import { shownOutput } from './provider/stream-items.ts'
 import type { ToolResults } from './tools/conversation.ts'
 import { type Tool, ToolError, type ToolOutcome, type ToolPolicy } from './tools/tool.ts'
 
+/** The type of a call by which a provider asks whether it may run one of its own tools. */
+const PROVIDER_APPROVAL = 'mcp'
 /** How often the same call may be made in a run: what came out twice comes out a third time. */
 const MOST_IDENTICAL = 2
 /** What the model is given of an outcome; the rest is a `get_tool_result` away. */
@@ -54,9 +57,11 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     earlier: readonly ResponseInputItem[],
   ): Promise<ResponseInputItem> {
     const known = turn.record.call(call.callId)
-    if (known?.outcome) return asItem(call, await wholeOf(call, turn, known.outcome))
-    const outcome = await outcomeOf(call, turn, earlier)
-    return asItem(call, await store(call, turn, outcome))
+    const whole = known?.outcome
+      ? await wholeOf(call, turn, known.outcome)
+      : await store(call, turn, await outcomeOf(call, turn, earlier))
+    const isApproved = turn.record.call(call.callId)?.approval === 'approved'
+    return outcomeItem(call, forModel(whole, call.callId), isApproved)
   }
 
   async function outcomeOf(
@@ -64,6 +69,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     turn: Turn,
     earlier: readonly ResponseInputItem[],
   ): Promise<ToolOutcome> {
+    if (call.toolType === PROVIDER_APPROVAL) return await answerProvider(call, turn)
     const tool = call.toolType === 'function' ? byName.get(call.name) : undefined
     if (!tool) return failed(`There is no tool named ${call.name}.`)
     const policy = policyFor(tool, turn)
@@ -90,6 +96,25 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     const answer = await askPerson(question, call, turn)
     if (!answer.approved) return failed(`Denied${answer.reason ? `: ${answer.reason}` : '.'}`)
     return await runTool(tool, args, call, turn, answer.grant)
+  }
+
+  /** The provider runs this tool itself, on a server of its own, and wants to know whether it may. */
+  async function answerProvider(call: FunctionCall, turn: Turn): Promise<ToolOutcome> {
+    const { name, callId, arguments: args } = call
+    const set = policies[name] ?? 'ask'
+    const policy = set === 'allow' && !turn.mayChangeFiles ? 'ask' : set
+    const sha256 = hash('sha256', JSON.stringify([callId, name, args, null]))
+    const question = { toolName: name, arguments: args, subject: args, confinement: null, sha256 }
+    const isKnown = turn.record.call(callId)?.approval ?? null
+    if (policy !== 'ask' && isKnown === null) {
+      const status = policy === 'allow' ? 'approved' : 'denied'
+      turn.writer.write(approvalFrame(call, { status, by: 'settings', question_sha256: sha256 }))
+      return status === 'approved' ? { output: 'Approved.' } : failed('Denied by the settings.')
+    }
+    if (await allowedByRule(question, call, turn)) return { output: 'Approved.' }
+    const { approved, reason } = await askPerson(question, call, turn)
+    if (approved) return { output: 'Approved.' }
+    return failed(reason ? `Denied: ${reason}` : 'Denied.')
   }
 
   /** A setting allows a tool, not the network: a program that wants it and has not got it is asked about. */
@@ -211,25 +236,6 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
 
 function asDefinition({ name, description, parameters }: Tool): FunctionTool {
   return { type: 'function', name, description, parameters, strict: false }
-}
-
-function asItem({ callId, toolType }: FunctionCall, whole: string): ResponseInputItem {
-  const output = forModel(whole, callId)
-  switch (toolType) {
-    case 'function':
-      return { type: 'function_call_output', call_id: callId, output }
-    case 'custom_tool':
-      return { type: 'custom_tool_call_output', call_id: callId, output }
-    // These were never offered: all there is to say is that they did not run.
-    case 'shell': {
-      const outcome = { type: 'exit' as const, exit_code: 1 }
-      return { type: 'shell_call_output', call_id: callId, output: [{ stdout: '', stderr: output, outcome }] }
-    }
-    case 'local_shell':
-      return { type: 'local_shell_call_output', id: callId, output }
-    case 'apply_patch':
-      return { type: 'apply_patch_call_output', call_id: callId, status: 'failed', output }
-  }
 }
 
 function forModel(whole: string, callId: string): string {

@@ -196,16 +196,34 @@ function whyOf(step: ChainStep, sent: boolean): string {
   return step === 'follow_up' ? 'new since the last response' : 'told from the beginning'
 }
 
+/** Types that the API takes without an id. All others need theirs: a response refers to it, or the schema demands it. */
+const WITHOUT_ID = new Set([
+  'message',
+  'function_call',
+  'function_call_output',
+  'custom_tool_call',
+  'custom_tool_call_output',
+  'shell_call',
+  'shell_call_output',
+  'apply_patch_call',
+  'apply_patch_call_output',
+  'tool_search_call',
+  'tool_search_output',
+])
+const NEEDS_STATUS = new Set(['apply_patch_call', 'apply_patch_call_output'])
+
 /**
- * An item as it can be told to a provider that may not have it: without the ids of those it keeps, which another, or the same
- * after a while, would look for in vain. What a model thought can't be told at all; null then.
+ * An item in the form that any provider takes, also one that has not stored it: without ids that only its maker could look
+ * up. Reasoning can't be sent at all; null then.
  */
 function plainItem(item: ModelItem): ModelItem | null {
-  const {
-    id: _id,
-    status: _status,
-    ...rest
-  } = item as KnownItem & { id?: string; status?: string; content?: unknown }
+  const { id, status, ...others } = item as KnownItem & { id?: string; status?: string; content?: unknown }
+  const isNameless = others.type === undefined || WITHOUT_ID.has(others.type)
+  const rest = {
+    ...(isNameless || id === undefined ? {} : { id }),
+    ...((isNameless && !NEEDS_STATUS.has(others.type ?? '')) || status === undefined ? {} : { status }),
+    ...others,
+  }
   if (rest.type === 'reasoning') return null
   if (rest.type !== 'message' || rest.role !== 'assistant' || !Array.isArray(rest.content)) return rest
   const texts = (rest.content as { text?: string; refusal?: string }[]).map(

@@ -10,7 +10,7 @@ export interface RunRecord {
   hasMessage(): boolean
   openItems(): OpenItem[]
   call(toolCallId: string): CallRecord | undefined
-  /** Calls that were asked of us and have no outcome. */
+  /** Calls that have neither an outcome nor an end. */
   openCalls(): CallRecord[]
   /** What the last response that said anything has said. */
   said(): { text: string; refusal: string; reasoning: string }
@@ -26,10 +26,12 @@ export interface OpenItem {
 }
 
 export interface CallRecord {
-  /** The frame that asked for it, when it was one that we have to answer. */
+  /** The frame that asked for it; null while its arguments are being written. */
   asked: FrameDraft<'tool.arguments.done'> | null
   /** It may have had its effect: only a call that can't have any is run again. */
   hasBegun: boolean
+  /** Its last status says that it has ended. */
+  hasEnded: boolean
   outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
   approval: 'requested' | 'approved' | 'denied' | null
   grant: Grant
@@ -60,6 +62,7 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
         (call = {
           asked: null,
           hasBegun: false,
+          hasEnded: false,
           outcome: null,
           approval: null,
           grant: noGrant,
@@ -95,10 +98,10 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
         saidBy(frame.response_id).reasoning += frame.delta
         return
       case 'tool.arguments.done':
-        if (OURS.has(frame.tool_type)) callOf(frame.tool_call_id).asked = frame
+        callOf(frame.tool_call_id).asked = frame
         return
       case 'tool.status':
-        callOf(frame.tool_call_id).hasBegun = true
+        noteStatus(callOf(frame.tool_call_id), frame)
         return
       case 'tool.output':
         if (!frame.partial) callOf(frame.tool_call_id).outcome = frame
@@ -117,19 +120,28 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
     hasOutput: () => hasOutput,
     openItems: () => [...open.values()],
     call: (toolCallId) => calls.get(toolCallId),
-    openCalls: () => [...calls.values()].filter((call) => call.asked !== null && call.outcome === null),
+    openCalls: () => [...calls.values()].filter(isOpen),
     said: () => said,
   }
 }
+
+function isOpen({ asked, outcome, hasEnded }: CallRecord): boolean {
+  return asked !== null && outcome === null && !hasEnded
+}
+
+function noteStatus(call: CallRecord, { tool }: FrameDraft<'tool.status'>): void {
+  if (NOT_BEGUN.has(tool.status)) return
+  call.hasBegun = true
+  if (tool.status === 'completed' || tool.status === 'failed') call.hasEnded = true
+}
+
+const NOT_BEGUN = new Set(['awaiting_approval'])
 
 function noteApproval(call: CallRecord, frame: FrameDraft<'tool.approval'>): void {
   call.approval = frame.status
   call.grant = frame.grant ?? noGrant
   call.questionSha256 = frame.question_sha256 ?? call.questionSha256
 }
-
-/** Tools that we run ourselves; what a provider has run is not ours to close. */
-const OURS = new Set(['function', 'custom_tool'])
 
 /** The frames that close what was left open. */
 export function closeItems(record: RunRecord): FrameDraft<'output_item.done'>[] {

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { parseFrame } from '../../src/protocol/frames.ts'
+import { type AnyFrame, parseFrame } from '../../src/protocol/frames.ts'
 import type { RunEntry, ToolItem } from '../../src/replay/transcript.ts'
 import { readAll } from '../support/frames.ts'
 import { type ModelEvent, startModelServer } from '../support/model-server.ts'
-import { runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
+import { approve, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { startTestServer } from '../support/server.ts'
 import { streams } from './streams.ts'
 
@@ -22,8 +22,10 @@ describe.each([...Object.entries(streams), ...recorded])('%s', (_name, events) =
     const model = await startModelServer(responsesIn(events).map((part) => ({ events: part })))
     const server = await startTestServer({ baseUrl: model.url })
     const { id } = await server.client.createConversation()
-    const seen = watch(server.client.stream(id))
-    await server.client.sendMessage(id, { content: 'go' })
+    // A provider that asks whether it may run its own tool gets a yes.
+    const allow = async (callId: string) => await approve(server.client, id, await sent, callId)
+    const seen = watch(server.client.stream(id), allow)
+    const sent = server.client.sendMessage(id, { content: 'go' }).then(({ run_id }) => run_id)
     await expect.poll(() => seen.isOver(), { timeout: 20_000 }).toBe(true)
     await seen.stop()
 
@@ -133,10 +135,22 @@ function eventsIn(text: string): ModelEvent[] {
     .map((line) => JSON.parse(line) as ModelEvent)
 }
 
-function watch(stream: AsyncGenerator<{ type: string; text?: string }[]>) {
+function watch(
+  stream: AsyncGenerator<{ type: string; text?: string }[]>,
+  allow: (callId: string) => Promise<void>,
+) {
   const texts: string[] = []
   const done = (async () => {
-    for await (const items of stream) for (const item of items) if (item.text) texts.push(item.text)
+    for await (const items of stream) {
+      for (const { text } of items) {
+        if (!text) continue
+        texts.push(text)
+        const frame = JSON.parse(text) as AnyFrame & { status?: string; tool_call_id?: string }
+        if (frame.kind === 'tool.approval' && frame.status === 'requested') {
+          await allow(frame.tool_call_id ?? '')
+        }
+      }
+    }
   })()
   return {
     texts,

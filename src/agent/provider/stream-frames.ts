@@ -2,17 +2,16 @@ import type { ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/r
 import { ModelFailure } from '../../core/agent.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
 import { failureOf, malformed, shownCode, tooLarge } from './failures.ts'
+import { type RawItem, toolTypeOf } from './item-types.ts'
 import {
   beginItem,
   endItem,
   itemFields,
   MAX_CALL_CHARACTERS,
   type OpenItem,
-  type RawItem,
   sendChunks,
   shownCitation,
   toolStatus,
-  toolTypeOf,
 } from './stream-items.ts'
 
 /** What one stream of the provider's came to. */
@@ -29,11 +28,10 @@ export interface ModelResult {
   payload: string | null
 }
 
-/** Calls that whoever asked the model has to answer. */
-export type CallType = 'function' | 'custom_tool' | 'shell' | 'local_shell' | 'apply_patch'
-
+/** A call that waits for our answer. */
 export interface FunctionCall {
-  toolType: CallType
+  /** As frames name it: `function`, `custom_tool`, `shell` and so on. */
+  toolType: string
   callId: string
   name: string
   arguments: string

@@ -11,10 +11,18 @@ import {
 import { createTextRedactor, redact } from '../../core/redact.ts'
 import type { FrameDraft, Notice } from '../../protocol/frames.ts'
 import { tooLarge } from './failures.ts'
-import type { CallType, Mapping } from './stream-frames.ts'
-
-/** An item as its provider sends it; most fields depend on the type, and some types are new to us. */
-export type RawItem = { type: string; id?: string } & Record<string, unknown>
+import {
+  callNamedBy,
+  inputOf,
+  isCallOf,
+  isRunByUs,
+  outputOf,
+  type RawItem,
+  roleOf,
+  toolNameOf,
+  toolTypeOf,
+} from './item-types.ts'
+import type { Mapping } from './stream-frames.ts'
 
 /** What is known of an item while it streams. */
 export interface OpenItem {
@@ -48,28 +56,17 @@ const MAX_LISTED = 100
 const CHUNK_CHARACTERS = 131_072
 const MAX_RESULTS = 10
 const MAX_RESULT_TEXT = 2000
-/** Tools that run where the model runs. */
-const HOSTED = new Set([
+/** Types whose own events, or ours, say that they have begun. */
+const ANNOUNCED = new Set([
+  'function_call',
+  'custom_tool_call',
+  'mcp_call',
+  'mcp_approval_request',
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
   'image_generation_call',
-  'mcp_call',
-  'shell_call',
-  'local_shell_call',
-  'apply_patch_call',
-  'computer_call',
 ])
-/** What whoever asked the model has to answer, unless the outcome comes in the same stream. */
-const ANSWERED_BY_US = new Set([
-  'function_call',
-  'custom_tool_call',
-  'shell_call',
-  'local_shell_call',
-  'apply_patch_call',
-])
-/** Of those, the ones whose beginning no event tells. */
-const SILENT = new Set(['shell_call', 'local_shell_call', 'apply_patch_call', 'computer_call'])
 
 export function beginItem(
   mapping: Mapping,
@@ -84,10 +81,11 @@ export function beginItem(
     outputIndex,
     itemId,
     type: raw.type,
-    callId: isOutcome(raw)
-      ? text(raw.call_id)
-      : usableCallId(mapping, text(raw.call_id) || itemId, outputIndex),
-    name: nameOf(raw),
+    callId:
+      roleOf(raw) === 'outcome'
+        ? callOfOutcome(mapping, raw, itemId)
+        : usableCallId(mapping, text(raw.call_id) || itemId, outputIndex),
+    name: toolNameOf(raw),
     raw,
     arguments: createArgumentsText(raw.type),
     written: '',
@@ -100,9 +98,11 @@ export function beginItem(
   }
   mapping.items.set(outputIndex, item)
   // The outcome of a call is part of the call's own card.
-  if (isOutcome(raw)) return item
+  if (roleOf(raw) === 'outcome') return item
   mapping.emit({ kind: 'output_item.added', ...itemFrame(mapping, item, raw, sequence) })
-  if (SILENT.has(raw.type)) toolStatus(mapping, item, 'in_progress', sequence)
+  if (roleOf(raw) !== 'content' && !ANNOUNCED.has(raw.type)) {
+    toolStatus(mapping, item, 'in_progress', sequence)
+  }
   return item
 }
 
@@ -146,16 +146,17 @@ export function endItem(
   const raw = finished(item, named(ended as RawItem))
   item.isDone = true
   item.raw = raw
-  if (nameOf(raw)) item.name = nameOf(raw)
-  const isHalf = raw.status === 'incomplete' && ANSWERED_BY_US.has(raw.type)
+  if (toolNameOf(raw)) item.name = toolNameOf(raw)
+  const isOurs = isRunByUs(raw)
+  const isHalf = raw.status === 'incomplete' && isOurs
   // Half a call is neither run nor shown to the model again.
   if (!isHalf) mapping.result.output.push(raw as unknown as ResponseOutputItem)
-  if (isOutcome(raw)) {
+  if (roleOf(raw) === 'outcome') {
     mapping.answered.add(item.callId)
-    return sendOutput(mapping, item, raw.output, sequence)
+    return endCard(mapping, item, raw, sequence)
   }
   endContent(mapping, item, raw, sequence)
-  if (ANSWERED_BY_US.has(raw.type) && !isHalf) noteCall(mapping, item, raw)
+  if (isOurs && !isHalf) noteCall(mapping, item, raw)
   mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
 }
 
@@ -166,10 +167,21 @@ function finished(item: OpenItem, raw: RawItem): RawItem {
   const isInputMissing = raw.type === 'custom_tool_call' && raw.input === '' && item.written !== ''
   return {
     ...raw,
-    ...(isOutcome(raw) ? {} : called),
+    ...(roleOf(raw) === 'outcome' ? {} : called),
     ...(isMissing ? { arguments: item.written } : {}),
     ...(isInputMissing ? { input: item.written } : {}),
   }
+}
+
+/** The call that an outcome belongs to. Some outcomes name none: then it is the last call of their kind. */
+function callOfOutcome(mapping: Mapping, raw: RawItem, itemId: string): string {
+  const items = [...mapping.items.values()]
+  const named = callNamedBy(raw)
+  const found =
+    named === null
+      ? items.findLast((item) => isCallOf(item.type, raw.type))
+      : items.findLast((item) => item.raw.call_id === named || item.itemId === named)
+  return found?.callId ?? usableId(named ?? itemId, `call_${itemId}`)
 }
 
 const MAX_CALL_ID = 200
@@ -177,13 +189,17 @@ const MAX_CALL_ID = 200
 /** The provider's id, unless another call of the run has it, or nobody could answer it by that name. */
 function usableCallId(mapping: Mapping, given: string, outputIndex: number): string {
   const isTaken = mapping.hasCall(given) || [...mapping.items.values()].some((item) => item.callId === given)
-  const isBad = given.length > MAX_CALL_ID || given.includes('\0')
-  return isTaken || isBad ? `call_${mapping.responseId}_${outputIndex}` : given
+  const other = `call_${mapping.responseId}_${outputIndex}`
+  return isTaken ? other : usableId(given, other)
+}
+
+function usableId(given: string, other: string): string {
+  return given.length > MAX_CALL_ID || given.includes('\0') ? other : given
 }
 
 function noteCall(mapping: Mapping, item: OpenItem, raw: RawItem): void {
   mapping.result.calls.push({
-    toolType: toolTypeOf(raw.type) as CallType,
+    toolType: toolTypeOf(raw.type),
     callId: item.callId,
     name: item.name,
     arguments: argumentsOf(raw) ?? '{}',
@@ -211,8 +227,9 @@ function endContent(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: nu
   if (raw.type === 'mcp_approval_request') {
     return toolStatus(mapping, item, 'awaiting_approval', sequence)
   }
-  if (!HOSTED.has(raw.type)) return
-  if (raw.type === 'code_interpreter_call' && !item.hasCode && typeof raw.code === 'string') {
+  // The card ends when its outcome is there.
+  if (isRunByUs(raw)) return
+  if (!item.hasCode && typeof raw.code === 'string') {
     mapping.emit({
       kind: 'tool.code.done',
       ...itemFields(mapping, item, { sequence_number: sequence }),
@@ -223,9 +240,21 @@ function endContent(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: nu
   if (raw.type === 'image_generation_call' && typeof raw.result === 'string') {
     sendChunks(mapping, item, { field: 'result' }, raw.result)
   }
+  endCard(mapping, item, raw, sequence)
+}
+
+const FAILED = new Set<unknown>(['failed', 'incomplete'])
+
+function endCard(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
+  const output = shownResult(raw)
+  if (output !== undefined && output !== null) sendOutput(mapping, item, output, sequence)
+  const isFailed = FAILED.has(raw.status) || Boolean(raw.error)
+  toolStatus(mapping, item, isFailed ? 'failed' : 'completed', sequence)
+}
+
+function shownResult(raw: RawItem): unknown {
   const output = outputOf(raw)
-  if (output !== undefined) sendOutput(mapping, item, output, sequence)
-  toolStatus(mapping, item, raw.status === 'failed' || raw.error ? 'failed' : 'completed', sequence)
+  return raw.type === 'file_search_call' && output ? resultsOf(output) : output
 }
 
 function endMessage(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
@@ -394,51 +423,16 @@ function createArgumentsText(itemType: string): ArgumentsText {
   }
 }
 
+/** These two write plain text; what all others are asked is JSON. */
 function isJsonWriter(itemType: string): boolean {
-  return itemType === 'function_call' || itemType === 'mcp_call' || itemType === 'mcp_approval_request'
-}
-
-export function toolTypeOf(itemType: string): string {
-  if (itemType === 'mcp_approval_request') return 'mcp'
-  return itemType.replace(/_call(_output)?$/, '')
-}
-
-function isOutcome(raw: RawItem): boolean {
-  return raw.type.endsWith('_call_output') && typeof raw.call_id === 'string'
-}
-
-function nameOf(raw: RawItem): string {
-  return cutText(text(raw.name), MAX_NAME) || (HOSTED.has(raw.type) ? toolTypeOf(raw.type) : '')
+  return itemType !== 'custom_tool_call' && itemType !== 'shell_call'
 }
 
 /** What was asked of the tool, as text; null when the type has no such thing. */
 function argumentsOf(raw: RawItem): string | null {
-  const written = writtenIn(raw)
+  const written = inputOf(raw)
   if (written !== null && written.length > MAX_CALL_CHARACTERS) throw tooLarge()
   return written
-}
-
-function writtenIn(raw: RawItem): string | null {
-  if (typeof raw.arguments === 'string') return raw.arguments
-  if (raw.type === 'custom_tool_call') return text(raw.input)
-  const { commands } = (raw.action ?? {}) as { commands?: unknown }
-  if (raw.type === 'shell_call' && Array.isArray(commands)) return commands.join('\n')
-  return null
-}
-
-function outputOf(raw: RawItem): unknown {
-  switch (raw.type) {
-    case 'code_interpreter_call':
-      return raw.outputs ?? undefined
-    case 'mcp_call':
-      return raw.output ?? raw.error ?? undefined
-    case 'file_search_call':
-      return raw.results ? resultsOf(raw.results) : undefined
-    case 'web_search_call':
-      return (raw.action as { sources?: unknown } | undefined)?.sources ?? undefined
-    default:
-      return undefined
-  }
 }
 
 /** What a card shows besides name, status and output. */
@@ -458,7 +452,7 @@ function detailsOf(raw: RawItem): Record<string, unknown> {
     case 'mcp_approval_request':
       return known({ tool_name: raw.name, server_label: raw.server_label })
     default:
-      return known({ name: nameOf(raw) || undefined })
+      return known({ name: toolNameOf(raw) || undefined })
   }
 }
 
