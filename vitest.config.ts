@@ -18,7 +18,7 @@ export default defineConfig({
           name: 'tests',
           include: ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: timed,
-          globalSetup: ['test/support/postgres-server.ts'],
+          globalSetup: ['test/support/postgres-server.ts', 'test/support/s3-server.ts'],
           sequence: { groupOrder: 0 },
         },
       },

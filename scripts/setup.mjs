@@ -53,6 +53,13 @@ if (wants('--sandbox') && process.platform === 'linux' && !hasProgram('bwrap')) 
   }
 }
 
+if (wants('--s3') && process.platform === 'linux' && !hasProgram('radosgw')) {
+  say('Installing an S3 server (Ceph) for the tests of object storage (about half a minute) …')
+  if (!aptInstall('radosgw', 'ceph-mon', 'ceph-osd', 'ceph-common') || !hasProgram('radosgw')) {
+    say('The tests of object storage will be skipped: they need radosgw, ceph-mon and ceph-osd.')
+  }
+}
+
 // The version and the integrity of its packages are in scripts/node/package-lock.json; npm checks them.
 function addNode(version) {
   const folder = `${root}scripts/node`

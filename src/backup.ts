@@ -3,15 +3,21 @@ import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Config } from './config.ts'
+import type { BlobStore } from './core/blobs.ts'
 import { systemClock, timestamp } from './core/clock.ts'
+import { readOrMakeWorkspaceId } from './data-dir.ts'
 import { COLLECT_LOCK, openEngine, openStore, verifyLedger } from './main.ts'
+import { openObjectStorage, type S3Place } from './object-storage/s3.ts'
 import { type ConversationId, newId } from './protocol/ids.ts'
 import { VERSION } from './protocol/version.ts'
+import { createFolderBlobs } from './stores/blobs/folder.ts'
 import type { Engine } from './stores/engine.ts'
 import { restoreSqlite } from './stores/sqlite/backup.ts'
 import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { writeOne } from './stores/write-one.ts'
 import type { Verified } from './workers/verify.ts'
+import { programPath } from './working-copy.ts'
+import { fetchPacks } from './workspace/pack-mirror.ts'
 
 /**
  * A copy of everything that a server keeps, made while it works. The database first, as it is at one moment; then what it
@@ -24,7 +30,16 @@ const FORMAT = 1
 const FOLDERS = ['blobs', 'store'] as const
 const FILES = ['workspace-id'] as const
 
-type Place = Pick<Config, 'dataDir' | 'databaseUrl'>
+type Place = Pick<
+  Config,
+  | 'dataDir'
+  | 'databaseUrl'
+  | 'objectStorage'
+  | 'workspaceId'
+  | 'hasWorkspaceId'
+  | 'commandEnvironment'
+  | 'project'
+>
 
 interface Note {
   format: number
@@ -50,6 +65,7 @@ export async function makeBackup(
   if (existsSync(folder) && readdirSync(folder).length > 0) {
     throw new BackupRefused(`${folder} is there already and not empty; name another folder`)
   }
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
   const release = holdAlone(join(config.dataDir, COLLECT_LOCK))
   if (!release)
     throw new BackupRefused('a collection or another backup is under way; try again when it has ended')
@@ -65,12 +81,13 @@ export async function makeBackup(
       await engine.close()
     }
     const counts = { files: 0, bytes: 0 }
-    for (const name of FOLDERS)
+    for (const name of config.objectStorage ? [] : FOLDERS)
       await copyFolder(join(config.dataDir, name), join(making, name), counts, onProgress)
     for (const name of FILES) {
       if (existsSync(join(config.dataDir, name)))
         await copyFile(join(config.dataDir, name), join(making, name))
     }
+    if (config.objectStorage) await fetchObjects(config, config.objectStorage, making, counts, onProgress)
     const note: Note = {
       format: FORMAT,
       version: VERSION,
@@ -109,9 +126,11 @@ export async function restoreBackup(
       `${config.dataDir} has a ledger already; name an empty --data-dir, or move that one away`,
     )
   }
+  if (config.objectStorage) await assertUnused(config.objectStorage)
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
   const counts = { files: 0, bytes: 0 }
-  for (const name of FOLDERS)
+  // With object storage, checkpoints go there with the server's next one.
+  for (const name of config.objectStorage ? (['store'] as const) : FOLDERS)
     await copyFolder(join(folder, name), join(config.dataDir, name), counts, onProgress)
   for (const name of FILES) {
     if (existsSync(join(folder, name))) await copyFile(join(folder, name), join(config.dataDir, name))
@@ -123,6 +142,8 @@ export async function restoreBackup(
     if (note.engine === 'postgres') await engine.restore(folder)
     const conversations = await renewHeads(engine)
     const store = await openStore(config)
+    if (config.objectStorage)
+      await sendBlobs(createFolderBlobs(join(folder, 'blobs')), store.blobs, onProgress)
     const verified = await verifyLedger(store.upkeep, ({ events }) =>
       onProgress(`checking: ${events} events …`),
     )
@@ -130,6 +151,60 @@ export async function restoreBackup(
     return { note, conversations, verified }
   } finally {
     await engine.close()
+  }
+}
+
+/** Blobs and packs of all processes, from object storage into the backup's own folders. */
+async function fetchObjects(
+  config: Place,
+  storage: S3Place,
+  making: string,
+  counts: { files: number; bytes: number },
+  onProgress: (text: string) => void,
+): Promise<void> {
+  const store = await openStore(config)
+  try {
+    await sendBlobs(store.blobs, createFolderBlobs(join(making, 'blobs')), onProgress)
+  } finally {
+    await store.close()
+  }
+  onProgress('fetching the checkpoints …')
+  const workspaceId = await readOrMakeWorkspaceId(config.dataDir, config)
+  await fetchPacks(making, { path: programPath(config), storage, workspaceId })
+  for (const name of FOLDERS) countFiles(join(making, name), counts)
+}
+
+function countFiles(folder: string, counts: { files: number; bytes: number }): void {
+  for (const path of existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []) {
+    const found = statSync(join(folder, path))
+    if (!found.isFile()) continue
+    counts.files++
+    counts.bytes += found.size
+  }
+}
+
+async function sendBlobs(from: BlobStore, to: BlobStore, onProgress: (text: string) => void): Promise<void> {
+  let count = 0
+  for await (const key of from.keys()) {
+    const bytes = await from.get(key)
+    // Collected since it was listed.
+    if (!bytes) continue
+    await to.put(key, bytes)
+    if (++count % 100 === 0) onProgress(`copying: ${count.toLocaleString('en')} blobs …`)
+  }
+}
+
+/** Two databases that take each other's blobs for their own would delete them. */
+async function assertUnused(place: S3Place): Promise<void> {
+  const storage = await openObjectStorage(place)
+  try {
+    for await (const { key } of storage.list('')) {
+      throw new BackupRefused(
+        `s3://${place.bucket}/${place.prefix} is in use already (${key}); name another prefix`,
+      )
+    }
+  } finally {
+    storage.close()
   }
 }
 
@@ -202,7 +277,10 @@ async function verifyCopy(folder: string, onProgress: (text: string) => void): P
   try {
     // Opening writes to the file, so a copy of it is opened.
     await copyFile(join(folder, 'waymark.db'), join(scratch, 'waymark.db'))
-    const store = await openStore({ dataDir: scratch, databaseUrl: null }, { blobsIn: join(folder, 'blobs') })
+    const store = await openStore(
+      { dataDir: scratch, databaseUrl: null, objectStorage: null },
+      { blobsIn: join(folder, 'blobs') },
+    )
     const verified = await verifyLedger(store.upkeep, ({ events }) =>
       onProgress(`checking: ${events} events …`),
     )

@@ -3,6 +3,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
+import type { S3Place } from './object-storage/s3.ts'
 import {
   type agentContexts,
   type conversationContexts,
@@ -27,6 +28,8 @@ export interface Config {
   /** This person's folder for all projects. */
   stateDir: string
   databaseUrl: string | null
+  /** Where blobs and checkpoint objects are; null for the data folder. */
+  objectStorage: S3Place | null
   token: string | null
   url: string | null
   model: string | null
@@ -101,6 +104,7 @@ export function readConfig(
     privateDir,
     stateDir,
     databaseUrl: given.databaseUrl ?? null,
+    objectStorage: s3Place(given, environment),
     token: given.token ?? null,
     url: given.url ?? null,
     model: given.model ?? null,
@@ -155,6 +159,27 @@ function contextKeys(
 ): Record<string, string> {
   const names = Object.values(contexts).flatMap((context) => context.apiKeyVariable ?? [])
   return Object.fromEntries(names.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
+}
+
+function s3Place(
+  { blobs, s3Endpoint, s3Region }: Given,
+  environment: Readonly<Record<string, string | undefined>>,
+): S3Place | null {
+  if (blobs === undefined) return null
+  const { host: bucket, pathname } = new URL(blobs)
+  const path = pathname.replace(/^\/+|\/+$/g, '')
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = environment
+  const sessionToken = environment.AWS_SESSION_TOKEN
+  return {
+    bucket,
+    prefix: path === '' ? '' : `${path}/`,
+    endpoint: s3Endpoint ?? null,
+    region: s3Region ?? environment.AWS_REGION ?? 'us-east-1',
+    credentials:
+      accessKeyId && secretAccessKey
+        ? { accessKeyId, secretAccessKey, ...(sessionToken ? { sessionToken } : {}) }
+        : null,
+  }
 }
 
 function projectIn(flags: Partial<Record<string, unknown>>): string | undefined {

@@ -29,12 +29,14 @@ import {
 } from './data-dir.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
+import { openObjectStorage } from './object-storage/s3.ts'
 import { type Scope, scopes } from './protocol/api/service.ts'
 import { newId } from './protocol/ids.ts'
 import { VERSION } from './protocol/version.ts'
 import { createAgentStates } from './stores/agent-states.ts'
 import { createAttachments } from './stores/attachments.ts'
 import { createFolderBlobs } from './stores/blobs/folder.ts'
+import { claimS3Blobs, createS3Blobs } from './stores/blobs/s3.ts'
 import { createCollectionStore, readOrMakeStoreId } from './stores/collection.ts'
 import type { Engine } from './stores/engine.ts'
 import { type CommittedGroup, createGroupedWrites } from './stores/grouped-writes.ts'
@@ -206,7 +208,7 @@ export interface Store {
   collection: CollectionStore
   blobs: BlobStore
   /** Whether no other database refers to them. */
-  ownsBlobs(): boolean
+  ownsBlobs(): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -214,6 +216,9 @@ export { rebuildProjections } from './workers/rebuild.ts'
 export { verifyLedger } from './workers/verify.ts'
 export { sandboxHere } from './working.ts'
 export { examineWorkspace, watchAgain } from './working-copy.ts'
+
+/** Where a store is. */
+export type StorePlace = Pick<Config, 'dataDir' | 'databaseUrl' | 'objectStorage'>
 
 /** Makes a token and returns its secret, which is kept nowhere. */
 export async function issueToken(
@@ -237,7 +242,7 @@ export function hasStore(config: Pick<Config, 'dataDir' | 'databaseUrl'>): boole
 
 /** The store alone, for commands that work without a server. */
 export async function openStore(
-  config: Pick<Config, 'dataDir' | 'databaseUrl'>,
+  config: StorePlace,
   options: {
     onCommitted?: (group: CommittedGroup) => void
     /** Where the blobs are; default: in the data folder. */
@@ -246,8 +251,12 @@ export async function openStore(
 ): Promise<Store> {
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
-  const blobs = createFolderBlobs(options.blobsIn ?? join(config.dataDir, 'blobs'))
-  const storeId = config.databaseUrl ? await readOrMakeStoreId(engine) : SQLITE
+  const { blobs, ownsBlobs, closeBlobs } = await openBlobs(config, engine, options.blobsIn).catch(
+    async (error: unknown) => {
+      await engine.close()
+      throw error
+    },
+  )
   const { onCommitted } = options
   const writes = createGroupedWrites({ engine, ...(onCommitted ? { onCommitted } : {}) })
   const ledger = createLedger({ engine, blobs, clock: systemClock, writes })
@@ -265,9 +274,24 @@ export async function openStore(
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
     blobs,
-    ownsBlobs: claimBlobs(config.dataDir, storeId),
-    close: () => ledger.close(),
+    ownsBlobs,
+    async close() {
+      await ledger.close()
+      closeBlobs()
+    },
   }
+}
+
+async function openBlobs(config: StorePlace, engine: Engine, folder: string | undefined) {
+  if (config.objectStorage === null || folder !== undefined) {
+    const storeId = config.databaseUrl ? await readOrMakeStoreId(engine) : SQLITE
+    const isAlone = claimBlobs(config.dataDir, storeId)
+    const blobs = createFolderBlobs(folder ?? join(config.dataDir, 'blobs'))
+    return { blobs, ownsBlobs: async () => isAlone(), closeBlobs: () => {} }
+  }
+  const storage = await openObjectStorage(config.objectStorage)
+  const ownsBlobs = await claimS3Blobs(storage, await readOrMakeStoreId(engine))
+  return { blobs: createS3Blobs(storage), ownsBlobs, closeBlobs: () => storage.close() }
 }
 
 export async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Promise<Engine> {

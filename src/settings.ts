@@ -99,6 +99,32 @@ export const settings = {
     schema: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
     inFile: 'trusted',
   },
+  blobs: {
+    flag: '--blobs <url>',
+    variable: 'WAYMARK_BLOBS',
+    about:
+      'An S3-compatible store for blobs and checkpoint objects, s3://bucket/prefix, so that processes need no shared ' +
+      'folder. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or as the AWS tools find them. Default: the data folder.',
+    must: 'be an address like s3://bucket/prefix',
+    schema: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9!_.*'()/-]*)?$/),
+    inFile: 'trusted',
+  },
+  s3Endpoint: {
+    flag: '--s3-endpoint <url>',
+    variable: 'WAYMARK_S3_ENDPOINT',
+    about: 'The address of the S3-compatible server. Default: AWS.',
+    must: 'be an address that begins with http:// or https://',
+    schema: z.url({ protocol: /^https?$/ }),
+    inFile: 'trusted',
+  },
+  s3Region: {
+    flag: '--s3-region <name>',
+    variable: 'WAYMARK_S3_REGION',
+    about: 'The region of the bucket. Default: AWS_REGION, or us-east-1.',
+    must: 'be the name of a region',
+    schema: z.string().regex(/^[a-z0-9-]{1,60}$/),
+    inFile: 'trusted',
+  },
   token: {
     flag: null,
     variable: 'WAYMARK_TOKEN',

@@ -59,6 +59,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
       rootLock: join(config.privateDir, 'files.lock'),
       umask: process.umask(),
       path: programPath(config),
+      mirror: config.objectStorage && { storage: config.objectStorage, workspaceId },
     },
     {
       onProgress(files) {
@@ -162,6 +163,6 @@ export async function examineWorkspace(
 }
 
 /** Our own programs are never looked for in the project. */
-export function programPath(config: Config): string {
+export function programPath(config: Pick<Config, 'commandEnvironment' | 'project'>): string {
   return safePath(config.commandEnvironment.PATH ?? USUAL_PATH, config.project)
 }

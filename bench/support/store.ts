@@ -12,7 +12,7 @@ export async function temporaryFolder(): Promise<{ folder: string; remove: () =>
 
 export async function withLedger<T>(use: (ledger: Ledger) => Promise<T>): Promise<T> {
   const { folder, remove } = await temporaryFolder()
-  const store = await openStore({ dataDir: folder, databaseUrl: null })
+  const store = await openStore({ dataDir: folder, databaseUrl: null, objectStorage: null })
   try {
     return await use(store.ledger)
   } finally {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { BackupRefused, makeBackup, restoreBackup } from '../backup.ts'
 import { hasStore } from '../main.ts'
-import { assertTrusted, commandWith, configAbove } from './options.ts'
+import { assertTrusted, commandWith, configAbove, storeSettings } from './options.ts'
 import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
 
 interface BackupFlags extends Record<string, unknown> {
@@ -10,7 +10,7 @@ interface BackupFlags extends Record<string, unknown> {
 }
 
 export function backupCommand(): Command {
-  return commandWith('backup', ['project', 'dataDir', 'databaseUrl'])
+  return commandWith('backup', storeSettings)
     .description('Copy everything that the server keeps into a folder, and check the copy')
     .argument('<folder>', 'a folder that is empty or not there yet')
     .option('--json', 'print the result as JSON')
@@ -42,7 +42,7 @@ Examples:
 }
 
 export function restoreBackupCommand(): Command {
-  return commandWith('restore-backup', ['project', 'dataDir', 'databaseUrl'])
+  return commandWith('restore-backup', storeSettings)
     .description('Fill an empty data folder, or an empty database, with a backup')
     .argument('<folder>', 'what `waymark backup` made')
     .option('--json', 'print the result as JSON')

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { examineWorkspace, sandboxHere, watchAgain } from '../main.ts'
 import { openExisting } from './existing-store.ts'
-import { commandWith, configAbove } from './options.ts'
+import { commandWith, configAbove, storeSettings } from './options.ts'
 import { bold, count, endProgress, printJson, removed, showProgress } from './output.ts'
 
 interface DoctorFlags extends Record<string, unknown> {
@@ -10,7 +10,7 @@ interface DoctorFlags extends Record<string, unknown> {
 }
 
 export function doctorCommand(): Command {
-  return commandWith('doctor', ['project', 'dataDir', 'databaseUrl', 'workspaceId'])
+  return commandWith('doctor', [...storeSettings, 'workspaceId'])
     .description('Check the checkpoints and the sandbox, and show disk usage')
     .option('--watch-again', 'turn file watching back on after it missed a change')
     .option('--json', 'print the result as JSON')

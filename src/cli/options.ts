@@ -8,6 +8,16 @@ import { CommandError } from './output.ts'
 
 type SettingName = keyof typeof settings
 
+/** Where the store is: for commands that open it themselves. */
+export const storeSettings = [
+  'project',
+  'dataDir',
+  'databaseUrl',
+  'blobs',
+  's3Endpoint',
+  's3Region',
+] as const satisfies SettingName[]
+
 /** A command with the flags of these settings; what the table says of them is their help. */
 export function commandWith(name: string, names: readonly SettingName[]): Command {
   const command = new Command(name)

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import { rebuildProjections } from '../main.ts'
 import { openExisting } from './existing-store.ts'
-import { commandWith } from './options.ts'
+import { commandWith, storeSettings } from './options.ts'
 import { count, endProgress, showProgress } from './output.ts'
 
 export function rebuildCommand(): Command {
-  return commandWith('rebuild', ['project', 'dataDir', 'databaseUrl'])
+  return commandWith('rebuild', storeSettings)
     .description('Drop the read models and make them again from the ledger')
     .addHelpText(
       'after',

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { issueToken, openStore, type Store } from '../main.ts'
 import { type Scope, scopes } from '../protocol/api/service.ts'
 import { openExisting } from './existing-store.ts'
-import { assertTrusted, commandWith, configOf } from './options.ts'
+import { assertTrusted, commandWith, configOf, storeSettings } from './options.ts'
 import { CommandError } from './output.ts'
 
 export function tokenCommand(): Command {
@@ -14,10 +14,9 @@ export function tokenCommand(): Command {
 }
 
 const MAX_DAYS = 36_500
-const STORE_FLAGS = ['project', 'dataDir', 'databaseUrl'] as const
 
 function createCommand(): Command {
-  return commandWith('create', STORE_FLAGS)
+  return commandWith('create', storeSettings)
     .description('Make a token and print it, once')
     .argument('<name>', 'what it is for')
     .option('--tenant <tenant>', 'whose conversations it opens', 'default')
@@ -44,7 +43,7 @@ Examples:
 }
 
 function listCommand(): Command {
-  return commandWith('list', STORE_FLAGS)
+  return commandWith('list', storeSettings)
     .description('List the tokens; the secrets themselves are kept nowhere')
     .action((flags: Record<string, string>) =>
       withStore(openExisting(flags), async ({ tokens }) => {
@@ -58,7 +57,7 @@ function listCommand(): Command {
 }
 
 function revokeCommand(): Command {
-  return commandWith('revoke', STORE_FLAGS)
+  return commandWith('revoke', storeSettings)
     .description('End a token at once')
     .argument('<id>', 'as `waymark token list` shows it')
     .action((id: string, flags: Record<string, string>) =>

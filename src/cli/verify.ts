@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import { verifyLedger } from '../main.ts'
 import { openExisting } from './existing-store.ts'
-import { commandWith } from './options.ts'
+import { commandWith, storeSettings } from './options.ts'
 import { count, endProgress, printJson, showProgress } from './output.ts'
 
 export function verifyCommand(): Command {
-  return commandWith('verify', ['project', 'dataDir', 'databaseUrl'])
+  return commandWith('verify', storeSettings)
     .description('Recompute every digest of the ledger and of every blob, and check what the ledger promises')
     .option('--json', 'print the result as JSON')
     .addHelpText(

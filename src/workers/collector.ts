@@ -16,8 +16,8 @@ const ALL_SEGMENTS = 1_000_000
 export interface CollectorDependencies {
   store: CollectionStore
   blobs: BlobStore
-  /** Whether they are ours alone: another database may use the same folder. Default: they are. */
-  ownsBlobs?: () => boolean
+  /** Whether they are ours alone: another database may use the same place. Default: they are. */
+  ownsBlobs?: () => Promise<boolean>
   clock: Clock
   /** How long what was deleted can be brought back. */
   retentionMs: number
@@ -103,7 +103,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
   }
 
   async function removeBlobs(report: CollectionReport): Promise<void> {
-    if (deps.ownsBlobs?.() === false) return
+    if ((await deps.ownsBlobs?.()) === false) return
     const putBefore = Date.now() - graceMs
     let batch: string[] = []
     const removeUnreferenced = async () => {

@@ -9,7 +9,8 @@ export interface ObjectStore {
   has(oid: string): boolean
   /** What was put lately, without asking git for it. */
   recent(oid: string): { type: ObjectType; body: Buffer } | null
-  flush(): Promise<void>
+  /** Answers whether there was anything to store. */
+  flush(): Promise<boolean>
   /** Forgets what was put since the last flush. */
   discard(): void
   /** Looks again at what packs there are, if there may be others; false when some have gone. */
@@ -74,10 +75,11 @@ export function createObjectStore(objects: string): ObjectStore {
       const finished = writer
       writer = null
       unwritten.clear()
-      if (!finished) return
+      if (!finished) return false
       const { name, index } = await finished.finish()
       indexes.set(`${name}.idx`, index)
       lookedAt = stateOf(folder)
+      return true
     },
     discard,
     reload,
@@ -137,7 +139,7 @@ export function clearLeftovers(objects: string): number {
   return left.length
 }
 
-function isInIndex(index: Buffer, oid: Buffer): boolean {
+export function isInIndex(index: Buffer, oid: Buffer): boolean {
   const first = oid[0] ?? 0
   let low = first === 0 ? 0 : index.readUInt32BE(8 + (first - 1) * 4)
   let high = index.readUInt32BE(8 + first * 4)

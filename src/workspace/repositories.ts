@@ -3,6 +3,7 @@ import type { CollectionStore } from '../core/collection.ts'
 import { type WorkRows, type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { ConversationId } from '../protocol/ids.ts'
+import { MANY_MIRRORED } from './pack-mirror.ts'
 import {
   clearLocks,
   conversationFolder,
@@ -82,7 +83,8 @@ export async function dropUnreachable(
   const gone = new Set(await store.expiredAmong(conversationsOnDisk(dataDir)))
   const copies = await unusedCopies(deps)
   const removed = await store.checkpointsRemoved()
-  const isDue = gone.size > 0 || removed !== (await workspace.condition()).checkpointsRemoved
+  const { checkpointsRemoved, mirroredPacks } = await workspace.condition()
+  const isDue = gone.size > 0 || removed !== checkpointsRemoved || mirroredPacks > MANY_MIRRORED
   const collected = isDue ? await collectObjects(deps, gone, removed, graceMs) : null
   for (const id of gone) rmSync(conversationFolder(dataDir, id), { recursive: true, force: true })
   let bytes = collected ? Math.max(0, collected.before.bytes - collected.after.bytes) : 0

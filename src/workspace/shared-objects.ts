@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createGit, type Git } from '../git/git.ts'
 import { type Manifest, openManifest } from './manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
+import { createPackMirror, type MirrorPlace, type PackMirror } from './pack-mirror.ts'
 import { prepareStore } from './repository.ts'
 
 /** What all working copies of a data folder share: one store of objects, and one thing at a time. */
@@ -11,12 +12,18 @@ export interface SharedObjects {
   /** The project's own. */
   manifest: Manifest
   objects: ObjectStore
+  /** The same objects in object storage; null when they are in this folder only. */
+  mirror: PackMirror | null
   git: Git
   inTurn<T>(work: () => Promise<T>): Promise<T>
   close(): void
 }
 
-export function openSharedObjects(options: { dataDir: string; path: string }): SharedObjects {
+export function openSharedObjects(options: {
+  dataDir: string
+  path: string
+  mirror?: MirrorPlace | null | undefined
+}): SharedObjects {
   const dataDir = realpathSync(options.dataDir)
   const store = prepareStore(dataDir)
   mkdirSync(join(dataDir, 'tmp', 'cookies'), { recursive: true })
@@ -25,13 +32,19 @@ export function openSharedObjects(options: { dataDir: string; path: string }): S
   manifest.lock('quickly')
   clearLeftovers(join(store, 'objects'))
   manifest.commit()
-  const objects = createObjectStore(join(store, 'objects'))
-  const git = withRecent(createGit({ store, path: options.path }), objects)
+  const local = createObjectStore(join(store, 'objects'))
+  const bare = createGit({ store, path: options.path })
+  const mirror = options.mirror
+    ? createPackMirror(options.mirror, { git: bare, store, dataDir, reload: local.reload })
+    : null
+  const objects = mirror ? mirrored(local, mirror) : local
+  const git = withRecent(bare, objects, mirror)
   let turn: Promise<unknown> = Promise.resolve()
   return {
     store,
     manifest,
     objects,
+    mirror,
     git,
     inTurn(work) {
       const next = turn.then(work, work)
@@ -40,12 +53,30 @@ export function openSharedObjects(options: { dataDir: string; path: string }): S
     },
     close() {
       git.close()
+      mirror?.close()
       manifest.close()
     },
   }
 }
 
-/** What we have just written ourselves need not be asked for. */
-function withRecent(git: Git, objects: ObjectStore): Git {
-  return { ...git, read: async (oid) => objects.recent(oid) ?? (await git.read(oid)) }
+/** What we have just written ourselves need not be asked for; what is not here may be there. */
+function withRecent(git: Git, objects: ObjectStore, mirror: PackMirror | null): Git {
+  async function read(oid: string) {
+    const found = objects.recent(oid) ?? (await git.read(oid))
+    if (found || !mirror || !(await mirror.pull())) return found
+    return await git.read(oid)
+  }
+  return { ...git, read }
+}
+
+/** Nothing counts as stored until it is in object storage. */
+function mirrored(objects: ObjectStore, mirror: PackMirror): ObjectStore {
+  return {
+    ...objects,
+    async flush() {
+      const hasStored = await objects.flush()
+      await mirror.push()
+      return hasStored
+    },
+  }
 }

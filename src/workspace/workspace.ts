@@ -19,6 +19,7 @@ import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { openManifest, type ToolWritten } from './manifest.ts'
 import { matchPaths } from './match-paths.ts'
+import type { MirrorPlace } from './pack-mirror.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
 import { listRescued, type RescuedFile } from './rescued.ts'
@@ -120,6 +121,8 @@ export interface WorkspaceCondition {
   rescued: RescuedFile[]
   /** How many checkpoints the ledger had ever removed when objects were last collected. */
   checkpointsRemoved: number
+  /** How many packs object storage holds; 0 without one. */
+  mirroredPacks: number
 }
 
 export interface WorkspaceOptions {
@@ -135,6 +138,8 @@ export interface WorkspaceOptions {
   /** Where programs are found. */
   path: string
   watch: boolean
+  /** Where the objects are kept besides this folder, for processes that have another. */
+  mirror?: MirrorPlace | null | undefined
   /** A file to lock while files are changed, the same for every process that works on this folder. */
   rootLock?: string | undefined
   /** How many files there must be for that. */
@@ -156,7 +161,7 @@ export function openWorkspace(
 ): Workspace {
   const { copy = null } = options
   const shared = given ?? openSharedObjects(options)
-  const { store, objects, git, inTurn } = shared
+  const { store, objects, git, mirror, inTurn } = shared
   const root = toBytePath(realpathSync(options.root))
   const dataDir = realpathSync(options.dataDir)
   const cookies = join(dataDir, 'tmp', 'cookies')
@@ -242,6 +247,12 @@ export function openWorkspace(
     return objects.has(oid)
   }
 
+  /** Which of these are here, or can be fetched. */
+  async function storedAmong(ids: readonly string[]): Promise<string[]> {
+    if (!ids.every(isStored)) await mirror?.pull()
+    return ids.filter(isStored)
+  }
+
   async function storeNow() {
     const now = await known.storeNow()
     await objects.flush()
@@ -290,7 +301,7 @@ export function openWorkspace(
 
   async function checkpoint({ label, parents: wanted, time }: CheckpointCommand): Promise<MadeCheckpoint> {
     // A store that was deleted, or left on another machine, must not keep anybody from working on.
-    const parents = wanted.filter(isStored)
+    const parents = await storedAmong(wanted)
     const stamped = known.stamp(time)
     const before = known.lastTree()
     const now = await known.storeNow()
@@ -307,7 +318,7 @@ export function openWorkspace(
     merge: ({ of, parents, label, time }) =>
       locked(async () => {
         const { tree, record } = await readCommit(git, of)
-        return await storeCommit({ tree, record, parents: parents.filter(isStored), label, time })
+        return await storeCommit({ tree, record, parents: await storedAmong(parents), label, time })
       }),
     preview: (command) =>
       locked(async () => {
@@ -376,21 +387,27 @@ export function openWorkspace(
     tidy: () =>
       locked(async () => {
         if (objects.packCount() < MANY_PACKS) return
+        await mirror?.push()
         await joinPacks({ git, store })
         objects.reload()
+        mirror?.adopt()
       }),
     hashes: (paths) => inTurn(async () => hashesOf(realpathSync(options.root), paths)),
-    has: (checkpoints) => locked(async () => checkpoints.every(isStored)),
+    has: (checkpoints) => locked(async () => (await storedAmong(checkpoints)).length === checkpoints.length),
     collect: (roots, since, removed) =>
       locked(async () => {
         const now = await storeNow()
+        await mirror?.pull()
         objects.reload()
         const reached = new Set(roots)
-        const recent = manifest.commitsSince(since).filter((id) => !reached.has(id))
+        const noted = [...manifest.commitsSince(since), ...((await mirror?.recentCommits()) ?? [])]
+        const recent = [...new Set(noted)].filter((id) => !reached.has(id))
         const known = [...reached, ...recent].filter((id) => objects.has(id))
         const overwritten = manifest.overwritten().filter((id) => objects.has(id))
         const others = [now.tree, now.record, ...overwritten]
         const collected = await collect({ git, store, checkpoints: known, others })
+        if (await mirror?.wasCollected(removed)) mirror?.adopt()
+        else await mirror?.replace(removed)
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
         // What was kept only because it is recent may have to go the next time.
         if (recent.length === 0) manifest.setNote('checkpoints_removed', String(removed))
@@ -412,6 +429,7 @@ export function openWorkspace(
         store: sizeOfStore(store),
         rescued: listRescued(rescued),
         checkpointsRemoved: Number(manifest.note('checkpoints_removed') ?? 0),
+        mirroredPacks: mirror?.count() ?? 0,
       })),
     close: () =>
       inTurn(async () => {

@@ -175,7 +175,7 @@ describe('a cloned project that brings a data folder', () => {
   it('[T1] the data folder of an earlier version moves out of the project, if it was made here, with a new token', async () => {
     const old = join(project, '.waymark')
     mkdirSync(old)
-    const store = await openStore({ dataDir: old, databaseUrl: null })
+    const store = await openStore({ dataDir: old, databaseUrl: null, objectStorage: null })
     await store.close()
     const id = 'a'.repeat(32)
     plant('.waymark/id', `${id}\n`)

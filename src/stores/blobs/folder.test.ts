@@ -1,12 +1,31 @@
 import { mkdtemp, rename, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { BlobStore } from '../../core/blobs.ts'
 import { claimBlobs } from '../../data-dir.ts'
+import { describeBlobs } from './blobs.contract.ts'
 import { createFolderBlobs } from './folder.ts'
 
 const KEY = 'ab'.repeat(32)
+
+describeBlobs('blobs in a folder, as every place for blobs', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'waymark-blobs-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const blobs = createFolderBlobs(folder)
+  return {
+    blobs,
+    // A folder goes by the time of its files: as if a put were to come hours later.
+    later: async () => ({
+      ...blobs,
+      async put(key, bytes) {
+        await blobs.put(key, bytes)
+        const then = new Date(Date.now() + 3 * 3_600_000)
+        await utimes(join(folder, key.slice(0, 2), key), then, then)
+      },
+    }),
+  }
+})
 
 describe('blobs in a folder', () => {
   let folder: string
