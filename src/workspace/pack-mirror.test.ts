@@ -181,7 +181,7 @@ describe.skipIf('missing' in s3)(
             kept.set(id, files)
             if ((step + index * 2) % 5 === 4) {
               const roots = [...kept.keys()].filter((_, n, all) => n % 2 === 0 || n > all.length - 3)
-              for (const gone of [...kept.keys()]) if (!roots.includes(gone)) kept.delete(gone)
+              for (const gone of kept.keys()) if (!roots.includes(gone)) kept.delete(gone)
               await one.workspace.collect(roots, Date.now() - RECENT_MS, round * 1000 + step * 10 + index)
             }
           }

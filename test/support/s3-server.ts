@@ -53,7 +53,7 @@ export async function startS3(): Promise<{ endpoint: string; stop(): Promise<voi
   const start = (program: string, ...args: string[]) =>
     processes.push(spawn(program, ['-f', ...args], { env, cwd: folder, stdio: 'ignore' }))
   const stop = async () => {
-    for (const one of processes.reverse()) {
+    for (const one of processes.toReversed()) {
       if (one.exitCode !== null) continue
       const ended = new Promise((resolve) => one.once('exit', resolve))
       one.kill('SIGKILL')

@@ -8,7 +8,7 @@ export function describeBlobs(
   name: string,
   open: () => Promise<{ blobs: BlobStore; later(): Promise<BlobStore> }>,
 ): void {
-  describe(name, () => {
+  describe(`blobs ${name}`, () => {
     it('reads what was put, and null for what was not', async () => {
       const { blobs } = await open()
       const bytes = Buffer.from([0, 255, 10, 13, 0])

@@ -9,7 +9,7 @@ import { createFolderBlobs } from './folder.ts'
 
 const KEY = 'ab'.repeat(32)
 
-describeBlobs('blobs in a folder, as every place for blobs', async () => {
+describeBlobs('in a folder', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'waymark-blobs-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const blobs = createFolderBlobs(folder)

@@ -22,7 +22,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
   })
   afterAll(() => opened.forEach((storage) => storage.close()))
 
-  describeBlobs('as every place for blobs', async () => {
+  describeBlobs('in S3', async () => {
     const storage = await newStorage()
     return {
       blobs: createS3Blobs(storage),
