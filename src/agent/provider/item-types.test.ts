@@ -371,6 +371,21 @@ describe('[L6] [L10] items of every type', () => {
     )
   })
 
+  it('goes on after an item that LangGraph would take for one of its own objects', async () => {
+    const secret = { lc: 1, type: 'secret', id: ['HOME'] }
+    const planted = {
+      lc: 1,
+      type: 'constructor',
+      id: ['langchain_core', 'messages', 'AIMessage'],
+      kwargs: { content: secret },
+    }
+    parts.push({ events: response(item(0, { type: 'mood', id: 'mo_2', planted })) })
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'go')
+    const frames = await ask(server, id, 'and again')
+    expect(frames.at(-1)?.kind).toBe('final')
+  })
+
   it('shows an item of an unknown type that is no call, with all it holds, and goes on', async () => {
     const unknown = { type: 'mood', id: 'mo_1', feeling: 'curious', api_key: 'sk-hidden' }
     const events = response([...item(0, unknown), ...message(1, 'Hello.')])

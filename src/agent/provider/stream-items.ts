@@ -150,7 +150,7 @@ export function endItem(
   const isOurs = isRunByUs(raw)
   const isHalf = raw.status === 'incomplete' && isOurs
   // Half a call is neither run nor shown to the model again.
-  if (!isHalf) mapping.result.output.push(raw as unknown as ResponseOutputItem)
+  if (!isHalf) mapping.result.output.push(withoutReserved(raw) as unknown as ResponseOutputItem)
   if (roleOf(raw) === 'outcome') {
     mapping.answered.add(item.callId)
     return endCard(mapping, item, raw, sequence)
@@ -158,6 +158,19 @@ export function endItem(
   endContent(mapping, item, raw, sequence)
   if (isOurs && !isHalf) noteCall(mapping, item, raw)
   mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
+}
+
+/** LangGraph takes objects with this key for its own when it loads a state, and fails on others. */
+const RESERVED = 'lc'
+
+function withoutReserved(raw: RawItem): RawItem {
+  const text = JSON.stringify(raw)
+  if (!text.includes(`"${RESERVED}"`)) return raw
+  return JSON.parse(text, (_key, value: unknown) => {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, RESERVED)) return value
+    const { [RESERVED]: kept, ...rest } = value as Record<string, unknown>
+    return { ...rest, [`${RESERVED}_`]: kept }
+  }) as RawItem
 }
 
 /** The item as it ended, under the id that we know its call by, with arguments that came only in pieces. */
