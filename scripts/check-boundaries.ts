@@ -18,6 +18,7 @@ const mayImport: Record<string, readonly string[]> = {
   agent: ['core', 'outbound', 'protocol', 'sandbox'],
   retrieval: ['core', 'outbound', 'protocol'],
   'demo-model': ['protocol'],
+  transfer: ['core', 'protocol'],
   workers: ['core', 'protocol'],
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],

@@ -1,4 +1,5 @@
-import { existsSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { ToolResults } from './agent/tools/conversation.ts'
@@ -15,6 +16,7 @@ import type { Responses } from './core/responses.ts'
 import type { IndexStore } from './core/retrieval.ts'
 import { hashToken, newSecret } from './core/secret.ts'
 import type { TokenStore } from './core/tokens.ts'
+import type { FamilySource, FamilyTarget } from './core/transfer.ts'
 import type { Upkeep } from './core/upkeep.ts'
 import type { WorkStore } from './core/work-sessions.ts'
 import {
@@ -27,6 +29,7 @@ import {
   readOrMakeWorkspaceId,
   SQLITE,
 } from './data-dir.ts'
+import type { Log } from './http/env.ts'
 import { createLog } from './http/log.ts'
 import type { HttpServer } from './http/serve.ts'
 import { openObjectStorage } from './object-storage/s3.ts'
@@ -49,8 +52,11 @@ import { holdAlone } from './stores/sqlite/hold-alone.ts'
 import { openSqlite } from './stores/sqlite/open.ts'
 import { createTokenStore } from './stores/tokens.ts'
 import { createToolResults } from './stores/tool-results.ts'
+import { createFamilySource, createFamilyTarget } from './stores/transfer.ts'
 import { createUpkeep } from './stores/upkeep.ts'
 import { createWorkStore } from './stores/work-store.ts'
+import { createExports } from './transfer/export.ts'
+import { createImports } from './transfer/import.ts'
 import { type Collector, createCollector } from './workers/collector.ts'
 import { createDeletions } from './workers/deletions.ts'
 import { createForks } from './workers/forks.ts'
@@ -140,6 +146,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const isOnlyServer = config.databaseUrl === null
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: copy.sessions, clock: systemClock, log })
+    const transfers = createTransfers(config, store, copy, log)
     const { collection, responses, attachments, results, rules } = store
     const { preview } = working
     const lines = { deletions, forks, collector, collection, responses, attachments, results, rules, preview }
@@ -155,6 +162,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
       ...page,
       ...parts,
       ...lines,
+      ...transfers,
       isOnlyServer,
       clock: systemClock,
       ...signIn,
@@ -184,6 +192,35 @@ export async function startServer(given: Config): Promise<RunningServer> {
   }
 }
 
+/** Families that leave, and families that enter. */
+function createTransfers(config: Config, store: Store, { sessions, bundles }: WorkingCopy, log: Log) {
+  const { workspaceId } = config
+  const scratchFile = () => {
+    mkdirSync(join(config.dataDir, 'tmp'), { recursive: true, mode: 0o700 })
+    return join(config.dataDir, 'tmp', `transfer-${randomBytes(8).toString('hex')}`)
+  }
+  const hold = () => holdAlone(join(config.dataDir, COLLECT_LOCK))
+  const shared = { source: store.familySource, blobs: store.blobs, scratchFile, hold, log }
+  return {
+    scratchFile,
+    exports: createExports({
+      ...shared,
+      snapshotCopy: sessions.snapshotCopy,
+      writeBundle: bundles.writeBundle,
+      clock: systemClock,
+      version: VERSION,
+    }),
+    imports: createImports({
+      ...shared,
+      target: store.familyTarget,
+      readBundle: bundles.readBundle,
+      has: bundles.has,
+      makeCopy: sessions.importCopy,
+      workspaceId,
+    }),
+  }
+}
+
 /** Where the build puts the page, seen from the sources and from what is built of them. */
 function webFolder(): string {
   const isBuilt = import.meta.url.endsWith('.js')
@@ -206,6 +243,8 @@ export interface Store {
   attachments: AttachmentStore
   rules: Rules
   collection: CollectionStore
+  familySource(): FamilySource
+  familyTarget: FamilyTarget
   blobs: BlobStore
   /** Whether no other database refers to them. */
   ownsBlobs(): Promise<boolean>
@@ -273,6 +312,8 @@ export async function openStore(
     rules: createRules(engine),
     responses: createResponses({ engine, blobs, clock: systemClock, writes }),
     collection: createCollectionStore({ engine, clock: systemClock }),
+    familySource: () => createFamilySource(engine),
+    familyTarget: createFamilyTarget(engine, systemClock),
     blobs,
     ownsBlobs,
     async close() {

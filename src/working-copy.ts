@@ -13,6 +13,7 @@ import { shownPath, toBytePath } from './workspace/byte-path.ts'
 import { type Examination, examine } from './workspace/doctor.ts'
 import { dropUnreachable, followLedger } from './workspace/repositories.ts'
 import { copyFolder } from './workspace/repository.ts'
+import type { Workspace } from './workspace/workspace.ts'
 import { openWorkspaceThread } from './workspace/workspace-thread.ts'
 
 /** How often it is looked whether another process has left something unfinished. */
@@ -25,6 +26,8 @@ const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 /** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
 export interface WorkingCopy {
   sessions: AllSessions
+  /** Checkpoints that leave, and checkpoints that enter. */
+  bundles: Pick<Workspace, 'writeBundle' | 'readBundle' | 'has'>
   /** What tools work on. */
   folderOf(workspaceId: string): ToolFolder
   /** Drops files that nobody reaches any more; answers how many bytes. */
@@ -117,6 +120,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
 
   return {
     sessions,
+    bundles: thread,
     folderOf(id) {
       const found = copyOf(id)
       const copy = found?.workspaceId === workspaceId ? found.conversationId : null

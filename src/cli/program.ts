@@ -11,6 +11,7 @@ import { conversationsCommand } from './conversations.ts'
 import { deleteCommand, undeleteCommand } from './delete.ts'
 import { diffCommand } from './diff.ts'
 import { doctorCommand } from './doctor.ts'
+import { exportCommand, importCommand } from './export.ts'
 import { forkCommand } from './fork.ts'
 import { gcCommand } from './gc.ts'
 import { logCommand } from './log.ts'
@@ -68,6 +69,8 @@ Examples:
     doctorCommand,
     verifyCommand,
     rebuildCommand,
+    exportCommand,
+    importCommand,
     backupCommand,
     restoreBackupCommand,
     gcCommand,

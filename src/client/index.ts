@@ -36,6 +36,7 @@ import type {
   Stopped,
 } from '../protocol/api/runs.ts'
 import type { About } from '../protocol/api/service.ts'
+import type { ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
 import type {
   Approve,
@@ -99,6 +100,10 @@ export interface Client {
   /** Removes what no conversation reaches any more; for admins. */
   collect(body?: Collect): Promise<CollectionReport>
   /** Who deleted what; for admins. */
+  /** One portable file with the whole family, as a tar archive. */
+  export(id: string): Promise<ReadableStream<Uint8Array>>
+  /** Takes in such a file. */
+  import(archive: ReadableStream): Promise<ImportReport>
   audit(query?: Paging): Promise<AuditList>
   /** A page of the ledger: behind a cursor, or the one that ends just before an event. */
   events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
@@ -194,6 +199,13 @@ export function createClient(options: ClientOptions): Client {
     shortenMemory: (id, body) => json(`${one(id)}/memory`, { method: 'POST', body }),
     undoMemory: (id) => json(`${one(id)}/memory/undo`, { method: 'POST' }),
     collect: (body = {}) => json('/gc', { method: 'POST', body }),
+    async export(id) {
+      const { body } = await request(client, `${one(id)}/export`)
+      if (!body) throw new Error('the answer has no body')
+      return body
+    },
+    import: (archive) =>
+      json('/import', { method: 'POST', stream: archive, headers: { 'Content-Type': 'application/x-tar' } }),
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),

@@ -50,6 +50,8 @@ export interface RequestOptions {
   method?: string
   query?: Record<string, string | number | undefined>
   body?: unknown
+  /** A body that is sent as it comes. */
+  stream?: ReadableStream
   headers?: Record<string, string>
   signal?: AbortSignal
 }
@@ -68,6 +70,7 @@ export async function request(
       ...init.headers,
     },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
+    ...(init.stream === undefined ? {} : { body: init.stream, duplex: 'half' }),
     ...(init.signal ? { signal: init.signal } : {}),
   }).catch((cause: unknown) => {
     throw new ConnectionError(options.url, cause)

@@ -10,6 +10,7 @@ export const auditActions = [
   'conversation.deleted',
   'conversation.undeleted',
   'collected',
+  'conversation.imported',
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 

@@ -15,6 +15,7 @@ import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
 import { addRunRoutes } from './routes/runs.ts'
 import { addAboutRoute, addServiceRoutes } from './routes/service.ts'
+import { addTransferRoutes } from './routes/transfer.ts'
 import { addUpkeepRoutes } from './routes/upkeep.ts'
 import { addWorkRoutes } from './routes/work.ts'
 
@@ -95,7 +96,7 @@ function createApi(deps: AppDependencies): App {
     await next()
   })
   addServiceRoutes(api, deps)
-  for (const path of ['/about', '/conversations/*', '/gc', '/audit', '/rules/*'])
+  for (const path of ['/about', '/conversations/*', '/gc', '/audit', '/rules/*', '/import'])
     api.use(path, authenticate(deps))
   for (const path of ['/conversations/:id', '/conversations/:id/*']) api.use(path, ownConversation(deps))
   addAboutRoute(api, deps)
@@ -106,6 +107,7 @@ function createApi(deps: AppDependencies): App {
   addWorkRoutes(api, deps)
   addContextRoutes(api, deps)
   addUpkeepRoutes(api, deps)
+  addTransferRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api
 }

@@ -10,6 +10,7 @@ import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
+import type { Exports, Imports } from '../core/transfer.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { About } from '../protocol/api/service.ts'
 import type { ConversationId } from '../protocol/ids.ts'
@@ -42,6 +43,10 @@ export interface AppDependencies {
   responses: Pick<Responses, 'list' | 'get' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>
+  exports: Exports
+  imports: Imports
+  /** The name of a new file, in a folder of ours. */
+  scratchFile(): string
   tokens: TokenStore
   clock: Clock
   log: Log

@@ -21,6 +21,7 @@ export const errorCodes = [
   'output_not_found',
   'checkpoint_not_found',
   'idempotency_key_reused',
+  'import_conflict',
   'approval_not_pending',
   'queue_full',
   'conversation_busy',

@@ -31,6 +31,10 @@ export interface AllSessionsDependencies
 }
 
 export interface AllSessions extends WorkSessions {
+  /** Makes the working copy of a conversation that has just been imported, with the files of this checkpoint. */
+  importCopy(conversationId: string, checkpoint: string): Promise<void>
+  /** The files of a conversation's own working copy as they are now; null when it has none here. */
+  snapshotCopy(conversationId: string): Promise<string | null>
   recover(): Promise<void>
   stop(): void
 }
@@ -174,6 +178,17 @@ export function createAllSessions(deps: AllSessionsDependencies): AllSessions {
         drop,
         keep: async () => rmSync(makingMark(dataDir, conversationId), { force: true }),
       }
+    },
+    snapshotCopy: async (conversationId) =>
+      copiesOnDisk(dataDir).includes(conversationId) ? await snapshot(thread.copy(conversationId)) : null,
+    async importCopy(conversationId, checkpoint) {
+      try {
+        await fill(conversationId, checkpoint, deps.root)
+      } catch (error) {
+        await dropCopy(thread, dataDir, conversationId)
+        throw error
+      }
+      rmSync(makingMark(dataDir, conversationId), { force: true })
     },
     async recover() {
       if (lookedAt + MAKING_MS < Date.now()) await dropHalfMade()

@@ -42,11 +42,14 @@ export async function readCommit(git: Git, id: string): Promise<Commit> {
   const message = text.slice(end + 2)
   const field = (name: string) => head.find((line) => line.startsWith(`${name} `))?.slice(name.length + 1)
   const trailer = (name: string) => message.match(new RegExp(`^${name}: (.+)$`, 'm'))?.[1]
+  const record = trailer(RECORD) ?? ''
+  // It goes to git as it is, and git takes more than ids there.
+  if (!/^[0-9a-f]{40}$/.test(record)) throw new Error(`the checkpoint ${id} was not made by Waymark`)
   return {
     tree: field('tree') ?? '',
     parents: head.filter((line) => line.startsWith('parent ')).map((line) => line.slice(7)),
     label: message.split('\n')[0] ?? '',
-    record: trailer(RECORD) ?? '',
+    record,
     time: Date.parse(trailer(TIME) ?? ''),
   }
 }

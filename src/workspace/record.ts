@@ -73,16 +73,37 @@ export async function readRecord(git: Git, oid: string): Promise<CheckpointRecor
   const stored = JSON.parse(found.body.toString()) as Stored
   return {
     leftOut: stored.left_out.map(([path, reason]) => ({ path: fromShown(path), reason })),
-    emptyFolders: stored.empty_folders.map(fromShown),
-    modes: new Map(stored.permissions.map(([path, mode]) => [fromShown(path), Number.parseInt(mode, 8)])),
-    umask: Number.parseInt(stored.umask, 8),
-    toolWritten: stored.tool_written.map(({ path, at, before }) => ({
-      path: fromShown(path),
-      wasLeftOut: true,
-      at,
-      before: before ? { oid: before.object_id, mode: Number.parseInt(before.mode, 8) } : null,
-    })),
+    emptyFolders: stored.empty_folders.map(fromShown).filter(isInside),
+    modes: new Map(
+      stored.permissions
+        .map(([path, mode]): [BytePath, number] => [fromShown(path), octal(mode)])
+        .filter(([path]) => isInside(path)),
+    ),
+    umask: octal(stored.umask),
+    toolWritten: stored.tool_written
+      .map(({ path, at, before }) => ({
+        path: fromShown(path),
+        wasLeftOut: true,
+        at,
+        before:
+          before && OBJECT_ID.test(before.object_id)
+            ? { oid: before.object_id, mode: octal(before.mode) }
+            : null,
+      }))
+      .filter((file) => isInside(file.path)),
   }
+}
+
+export const OBJECT_ID = /^[0-9a-f]{40}$/
+
+/** A checkpoint may have been imported: no path of its record leads out of the folder, or into a repository. */
+function isInside(path: BytePath): boolean {
+  return path.split('/').every((part) => !['', '.', '..', '.git'].includes(part.toLowerCase()))
+}
+
+function octal(text: string): number {
+  const mode = Number.parseInt(text, 8)
+  return Number.isInteger(mode) ? mode & 0o7777 : 0
 }
 
 function* foldersOf(folder: Folder): Generator<Folder> {

@@ -35,6 +35,8 @@ const calls = [
   'restore',
   'undo',
   'unknownPaths',
+  'writeBundle',
+  'readBundle',
   'differences',
   'diff',
   'files',

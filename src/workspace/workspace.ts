@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import type { FilesThen } from '../core/work-sessions.ts'
+import { readBundle, writeBundle } from './bundle.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
@@ -51,6 +52,10 @@ export interface Workspace {
   ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
   /** Takes back what that restore did, and nothing that others have done since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
+  /** Writes those of these checkpoints that are here to a git bundle, and answers which. */
+  writeBundle(file: string, checkpoints: string[]): Promise<string[]>
+  /** Takes in a bundle, which must have these checkpoints. */
+  readBundle(file: string, checkpoints: string[]): Promise<void>
   /** Which of these are neither in the checkpoint nor there now. */
   unknownPaths(target: string, paths: string[]): Promise<string[]>
   /** The files that differ; without `to`, from what is there now. */
@@ -342,6 +347,15 @@ export function openWorkspace(
         const plan = await planFor(await then(target), { target: safety, paths })
         return (await alone(() => operations.apply(plan, async () => null))).report
       }),
+    writeBundle: (file, checkpoints) =>
+      locked(async () => {
+        const known = await storedAmong(checkpoints)
+        const { path } = options
+        await writeBundle(shared, { checkpoints: known, scratch: join(dataDir, 'tmp'), file, path })
+        return known
+      }),
+    readBundle: (file, checkpoints) =>
+      locked(() => readBundle(shared, { file, checkpoints, path: options.path }), 'durably'),
     unknownPaths: (target, paths) =>
       locked(async () => {
         const trees = [(await then(target)).tree, (await storeNow()).tree]

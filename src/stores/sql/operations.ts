@@ -81,6 +81,20 @@ import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
 import { findToolOutput } from './tool-outputs.ts'
 import {
+  abortImport,
+  beginImport,
+  exportBlocks,
+  exportFamily,
+  exportNames,
+  exportResponses,
+  exportThread,
+  finishImport,
+  importEvents,
+  importRows,
+  knownFamily,
+  segmentNumber,
+} from './transfer.ts'
+import {
   blocksAfter,
   books,
   dropProjections,
@@ -170,6 +184,13 @@ export const reads = {
   blocksAfter,
   livingConversations,
   projections,
+  exportFamily,
+  exportNames,
+  exportResponses,
+  exportBlocks,
+  exportThread,
+  knownFamily,
+  segmentNumber,
 } satisfies Record<string, AnyOperation>
 
 export const writes = {
@@ -221,6 +242,11 @@ export const writes = {
   audit,
   dropProjections,
   project,
+  abortImport,
+  beginImport,
+  importEvents,
+  importRows,
+  finishImport,
 } satisfies Record<string, AnyOperation>
 
 /** Reads that may grow with the whole store: they get a lane of their own, so that no page waits for them, and a budget. */
@@ -236,6 +262,12 @@ const slowReads: ReadonlySet<string> = new Set<ReadName>([
   'blocksAfter',
   'projections',
   'reachableCheckpoints',
+  'exportFamily',
+  'exportNames',
+  'exportResponses',
+  'exportBlocks',
+  'exportThread',
+  'knownFamily',
 ])
 
 export function isSlow({ name, argument }: Call): boolean {
@@ -292,6 +324,11 @@ export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
   'audit',
   'putToken',
   'revokeToken',
+  'abortImport',
+  'beginImport',
+  'importEvents',
+  'importRows',
+  'finishImport',
 ])
 
 type Operations = { [name: string]: AnyOperation }
