@@ -136,7 +136,7 @@ function createArchive(): Archive {
   })
   gone.catch(() => archive.destroy())
   archive.on('error', (error) => stream.destroy(error))
-  archive.pipe(stream as never)
+  archive.pipe(stream)
   const digest = createHash('sha256')
   let entries = 0
 
@@ -146,7 +146,7 @@ function createArchive(): Archive {
     fill: (into: NodeJS.WritableStream) => void,
   ): Promise<void> {
     const written = new Promise<void>((resolve, reject) => {
-      fill(archive.entry({ name, size }, (error) => (error ? reject(error) : resolve())) as never)
+      fill(archive.entry({ name, size }, (error) => (error ? reject(error) : resolve())))
     })
     await Promise.race([written, gone])
     entries++

@@ -290,7 +290,7 @@ export function createImports(deps: ImportDependencies): Imports {
     const reading = pipeline(createReadStream(file), archive)
     const walking = (async () => {
       for await (const entry of archive as AsyncIterable<Entry>) {
-        const { name, size = 0, type } = entry.header
+        const { name, size, type } = entry.header
         if (type !== 'file' || end || seen.has(name))
           throw invalid(`it has an entry ${JSON.stringify(name)} in a wrong place`)
         if (seen.size === 0 && name !== HEAD) throw invalid(`it does not begin with ${HEAD}`)
@@ -353,7 +353,7 @@ async function assertHash(key: string, bytes: Buffer): Promise<void> {
 }
 
 async function visitEntry(name: string, bytes: Buffer, visitor: Visitor): Promise<void> {
-  if (name === HEAD) return void (await visitor.head?.(parsed(headSchema, bytes, name)))
+  if (name === HEAD) return await visitor.head?.(parsed(headSchema, bytes, name))
   const [, segmentId] = /^events\/(seg_[0-9a-z]{26})\/\d{6}\.jsonl$/.exec(name) ?? []
   if (segmentId !== undefined) {
     if (visitor.events)

@@ -112,7 +112,7 @@ describe('[T7] a bundle from elsewhere', () => {
       const of = record({
         empty_folders: [`${name}/made`, '/tmp/made', '.git/hooks', 'inside'],
         permissions: [
-          [`${name}`, '000'],
+          [name, '000'],
           ['a.txt', '600'],
         ],
         tool_written: [{ path: `${name}/x`, at: 1, before: { object_id: 'HEAD\nHEAD', mode: '644' } }],

@@ -226,7 +226,7 @@ describe('[T7] a hostile file', () => {
     const digest = createHash('sha256')
     const out = pack()
     let entries = 0
-    const done = buffer(out as unknown as Readable)
+    const done = buffer(out)
     const reader = extract()
     Readable.from([file]).pipe(reader as never)
     for await (const entry of reader as unknown as AsyncIterable<Readable & { header: Header }>) {

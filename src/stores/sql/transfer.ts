@@ -13,7 +13,7 @@ import type {
   KnownFamily,
 } from '../../core/transfer.ts'
 import { isTerminalKind } from '../../protocol/frame-kinds.ts'
-import type { AnyFrame, UnknownFrame } from '../../protocol/frames.ts'
+import type { AnyFrame } from '../../protocol/frames.ts'
 import { type ConversationId, isId, type SegmentId } from '../../protocol/ids.ts'
 import { audit } from './audit.ts'
 import { collectSegment } from './collect.ts'
@@ -325,7 +325,7 @@ export function* importEvents(
     if (isProjected(parsed.kind)) {
       const { conversation_id: conversationId, stream_id: runId, server_timestamp } = parsed
       const place = { segment: row.no, seq, conversationId, runId, timestamp: server_timestamp }
-      projectFrame(projected, place, parsed as UnknownFrame)
+      projectFrame(projected, place, parsed)
     }
     tip = { seq, bytes: tip.bytes + bytes, digest }
   }
@@ -385,7 +385,7 @@ function* tipOf(db: Dialect['db'], segment: { no: number; parent: number | null;
 function frameAt(text: string, seq: number, segment: ExportedSegment): AnyFrame {
   const frame = JSON.parse(text) as AnyFrame
   const isOf = frame.event_id === seq && frame.conversation_id === segment.conversation_id
-  const isRun = frame.stream_id === null || isId('run', String(frame.stream_id))
+  const isRun = frame.stream_id === null || isId('run', frame.stream_id)
   if (isOf && isRun && typeof frame.kind === 'string' && typeof frame.server_timestamp === 'string')
     return frame
   throw new Error(`the event ${seq} of ${segment.id} is not a frame of that place`)
