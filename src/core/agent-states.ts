@@ -9,6 +9,8 @@ export interface AgentStates {
   /** The state with this id, or a thread's newest. A thread that lacks the id inherits it from whichever has it. */
   get(place: { threadId: string; namespace: string; id: string | null }): Promise<StoredAgentState | null>
   list(query: AgentStatesQuery): Promise<StoredAgentState[]>
+  /** What the states before this one have written to some channels, since each channel's last stored value. */
+  history(place: StatePlace, channels: readonly string[]): Promise<Record<string, ChannelHistory>>
   deleteThread(threadId: string): Promise<void>
   /** Stores older entries of a history once; states that come later name them. Storing the same again changes nothing. */
   putEntries(chunk: EntryChunk, fence: Fence | null): Promise<void>
@@ -16,6 +18,13 @@ export interface AgentStates {
   entries(id: string): Promise<Uint8Array[]>
   /** Where a run begins on its line: behind which state, and where its own frames are. */
   past(query: { tenant: string; conversationId: ConversationId; runId: RunId }): Promise<RunPast>
+}
+
+export interface ChannelHistory {
+  /** The last stored value; null when there is none. */
+  seed: Typed | null
+  /** Oldest first. */
+  writes: AgentWrite[]
 }
 
 export interface EntryChunk {

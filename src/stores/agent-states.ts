@@ -20,6 +20,7 @@ export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites 
     entries: (id) => stored(engine.read('readEntries', id), 'read'),
     get: (place) => stored(engine.read('readAgentState', place), 'read'),
     list: (query) => stored(engine.read('listAgentStates', query), 'read'),
+    history: (place, channels) => stored(engine.read('stateHistory', { place, channels }), 'read'),
     async deleteThread(threadId) {
       await stored(writes.write('deleteAgentThread', threadId, null))
     },

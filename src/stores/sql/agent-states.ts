@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type {
   AgentStatesQuery,
   AgentWrite,
+  ChannelHistory,
   EntryChunk,
   Fence,
   NewAgentState,
@@ -197,30 +198,118 @@ function* asStored(dialect: Dialect, row: Schema['agent_states']): Script<Stored
     state: { type: row.state_type, bytes: row.state },
     metadata: { type: row.metadata_type, bytes: row.metadata },
     values: yield* valuesOf(dialect, row),
-    writes: writes.map((write) => ({
-      taskId: write.task_id,
-      index: write.idx,
-      channel: write.channel,
-      value: { type: write.value_type, bytes: write.value },
-    })),
+    writes: writes.map(asWrite),
   }
 }
 
-function* valuesOf({ db }: Dialect, row: Schema['agent_states']): Script<Record<string, Typed>> {
+function* valuesOf(dialect: Dialect, row: Schema['agent_states']): Script<Record<string, Typed>> {
+  const places = JSON.parse(row.value_places) as ValuePlaces
   const values: Record<string, Typed> = {}
-  for (const [channel, place] of Object.entries(JSON.parse(row.value_places) as ValuePlaces)) {
-    const found = yield* first(
-      db
-        .selectFrom('agent_values')
-        .select(['value_type', 'value'])
-        .where('thread_id', '=', place[0])
-        .where('namespace', '=', row.namespace)
-        .where('state_id', '=', place[1])
-        .where('channel', '=', channel),
-    )
-    if (found) values[channel] = { type: found.value_type, bytes: found.value }
+  for (const found of yield* valuesAt(dialect, row.namespace, Object.values(places))) {
+    const place = places[found.channel]
+    if (place?.[0] !== found.thread_id || place[1] !== found.state_id) continue
+    values[found.channel] = { type: found.value_type, bytes: found.value }
   }
   return values
+}
+
+/** All values that were stored at these places. */
+function* valuesAt(
+  { db, isIn, list }: Dialect,
+  namespace: string,
+  places: readonly (readonly [threadId: string, stateId: string])[],
+): Script<Schema['agent_values'][]> {
+  if (places.length === 0) return []
+  const [threads, states] = [0, 1].map((part) => [...new Set(places.map((place) => place[part] ?? ''))])
+  return yield* all(
+    db
+      .selectFrom('agent_values as v')
+      .selectAll()
+      .where('v.namespace', '=', namespace)
+      .where(isIn('v.thread_id', list(threads ?? [])))
+      .where(isIn('v.state_id', list(states ?? []))),
+  )
+}
+
+/** How many states are looked at in one statement; a value is stored at least that often. */
+const STATES_AT_ONCE = 64
+
+/** Three statements however long the chain of states is: one by one, each would be a round trip to the database. */
+export function* stateHistory(
+  dialect: Dialect,
+  { place, channels }: { place: StatePlace; channels: readonly string[] },
+): Script<Record<string, ChannelHistory>> {
+  const history: Record<string, ChannelHistory> = {}
+  for (const channel of channels) history[channel] = { seed: null, writes: [] }
+  const remaining = new Set(channels)
+  let before = (yield* findState(dialect, place))?.parent_id ?? null
+  while (before !== null && remaining.size > 0) {
+    const states = yield* statesBack(dialect, place.namespace, before)
+    const writes = yield* writesOf(dialect, place.namespace, states, [...remaining])
+    for (const state of states) {
+      for (const channel of remaining) {
+        const own = writes.filter((one) => one.state_id === state.id && one.channel === channel)
+        history[channel]?.writes.unshift(...own.map(asWrite))
+      }
+      const places = JSON.parse(state.value_places) as ValuePlaces
+      const stored = [...remaining].filter((channel) => Object.hasOwn(places, channel))
+      for (const channel of stored) {
+        remaining.delete(channel)
+        const at = places[channel]
+        const values = at ? yield* valuesAt(dialect, place.namespace, [at]) : []
+        const seed = values.find((value) => value.channel === channel)
+        const entry = history[channel]
+        if (seed && entry) entry.seed = { type: seed.value_type, bytes: seed.value }
+      }
+      if (remaining.size === 0) break
+    }
+    before = states.length < STATES_AT_ONCE ? null : (states.at(-1)?.parent_id ?? null)
+  }
+  return history
+}
+
+type StateLink = Pick<Schema['agent_states'], 'thread_id' | 'id' | 'parent_id' | 'value_places'>
+
+/** This state and those before it, the last first. A state may be a part of another thread: ids are unique. */
+function* statesBack({ db }: Dialect, namespace: string, id: string): Script<StateLink[]> {
+  return yield* all({
+    compile: () =>
+      sql<StateLink>`
+        with recursive back(thread_id, id, parent_id, value_places, depth) as (
+          select thread_id, id, parent_id, value_places, 1 from agent_states
+            where id = ${id} and namespace = ${namespace}
+          union all
+          select s.thread_id, s.id, s.parent_id, s.value_places, back.depth + 1 from back
+            join agent_states s on s.id = back.parent_id and s.namespace = ${namespace}
+            where back.depth < ${STATES_AT_ONCE}
+        )
+        select thread_id, id, parent_id, value_places from back order by depth`.compile(db),
+  })
+}
+
+/** In the order in which the graph applied them. */
+function* writesOf(
+  { db, isIn, list }: Dialect,
+  namespace: string,
+  states: readonly StateLink[],
+  channels: readonly string[],
+): Script<Schema['agent_writes'][]> {
+  return yield* all(
+    db
+      .selectFrom('agent_writes as w')
+      .selectAll()
+      .where('w.namespace', '=', namespace)
+      .where(isIn('w.thread_id', list([...new Set(states.map((state) => state.thread_id))])))
+      .where(isIn('w.state_id', list(states.map((state) => state.id))))
+      .where(isIn('w.channel', list(channels)))
+      .orderBy('w.task_id')
+      .orderBy('w.idx'),
+  )
+}
+
+function asWrite(write: Schema['agent_writes']): AgentWrite {
+  const { task_id: taskId, idx: index, channel, value_type: type, value: bytes } = write
+  return { taskId, index, channel, value: { type, bytes } }
 }
 
 /** The last agent state on the line before the run, and where the run's own frames begin. */

@@ -7,6 +7,7 @@ import {
   readAgentState,
   readEntries,
   runPast,
+  stateHistory,
 } from './agent-states.ts'
 import { append } from './append.ts'
 import { lineAttachments } from './attachments.ts'
@@ -147,6 +148,7 @@ export const reads = {
   readAgentState,
   readEntries,
   listAgentStates,
+  stateHistory,
   runPast,
   findToolOutput,
   listResponses,
