@@ -28,9 +28,17 @@ const PACKET_CHARACTERS = 4096
 
 interface StoredResponse {
   response: ModelResponse
-  /** Everything that was said up to and including it. */
+  /** What this round trip has added. */
   items: InputItem[]
+  previous: StoredResponse | null
   expiresAt: number
+}
+
+/** Everything up to this response, the oldest first. */
+function itemsUpTo(last: StoredResponse | null): InputItem[] {
+  const parts: InputItem[][] = []
+  for (let at = last; at; at = at.previous) parts.push(at.items)
+  return parts.toReversed().flat()
 }
 
 interface RequestBody {
@@ -64,7 +72,7 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     }
     const given: InputItem[] =
       typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : (body.input ?? [])
-    const items = [...(previous?.items ?? []), ...given]
+    const items = [...itemsUpTo(previous), ...given]
     const { step, waitMs } = replyTo(items)
     if (step.type === 'fail' && step.status !== null) {
       return refuse(answer, step.status, 'demo_failure', 'The demo model was told to fail.')
@@ -91,7 +99,8 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     forgetOld(stored)
     stored.set(response.id, {
       response,
-      items: [...items, ...(response.output as InputItem[])],
+      items: [...given, ...(response.output as InputItem[])],
+      previous,
       expiresAt: Date.now() + expiryMs,
     })
   }
