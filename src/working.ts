@@ -18,6 +18,7 @@ import { systemClock } from './core/clock.ts'
 import type { Embedder } from './core/retrieval.ts'
 import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
 import { changedFiles } from './git/status.ts'
+import { describeRepository } from './git/user-repository.ts'
 import type { Log } from './http/env.ts'
 import type { Store } from './main.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from './retrieval/embedders.ts'
@@ -102,6 +103,7 @@ export async function startWorking(
       // A copy has no repository of its own.
       return { files, changed: async () => (isCopy ? [] : await changedFiles(root, status)) }
     },
+    repository: async () => await describeRepository(config.project),
     mcp,
     policies,
     results,

@@ -14,6 +14,7 @@ import {
   planRequest,
   type Situation,
 } from '../core/context.ts'
+import { languageOf } from '../core/languages.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Rules } from '../core/questions.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
@@ -44,6 +45,8 @@ export interface AgentDependencies extends AssemblerDependencies {
   isKept: boolean
   /** The tools for a workspace: each works on the files there. */
   tools(workspaceId: string | null): Promise<readonly Tool[]>
+  /** The repository that a workspace's files belong to, for the record. */
+  repository(workspaceId: string | null): Promise<{ repository: string | null; branch: string | null }>
   mcp: McpTools
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
@@ -357,6 +360,8 @@ export function createAgent(deps: AgentDependencies): Agent {
           message_id: message.messageId,
           question: message.content,
           workspace_id: workspaceId,
+          ...(await deps.repository(workspaceId)),
+          languages: languagesIn(plan.parts),
           rag_scope: message.extras.ragScope ?? null,
           previous_response_id: plan.previousResponseId,
           chain: plan.step,
@@ -382,6 +387,12 @@ function memoryWish(memory: Conversation['memory']): MemoryWish | null {
   if (asked !== null) return { strategy: asked, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: true }
   if (strategy === 'none') return null
   return { strategy, budget: max_tokens ?? DEFAULT_BUDGET, isWanted: false }
+}
+
+/** Of the files and snippets that the model has before it. */
+function languagesIn(parts: readonly ContextPart[]): string[] {
+  const paths = parts.flatMap(({ origin }) => ('path' in origin ? [origin.path] : []))
+  return [...new Set(paths.flatMap((path) => languageOf(path) ?? []))].sort()
 }
 
 function headParts(request: ModelRequest): ContextPart[] {

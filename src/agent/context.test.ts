@@ -428,9 +428,37 @@ describe('what the model is sent', () => {
       ['tools', true],
       ['message', true],
     ])
+    // 30 days after its end, here and for the conversation; a fork has the same chain.
+    const expires = new Date(Date.parse(record.ended_at ?? '') + 30 * 24 * 3_600_000).toISOString()
+    expect(record.expires_at).toBe(expires)
+    expect((await server.client.conversation(id)).expires_at).toBe(expires)
+    expect((await server.client.fork(id)).expires_at).toBe(expires)
     await expect(server.client.response(id, 'resp_x')).rejects.toMatchObject({ code: 'response_not_found' })
     const other = await newConversation()
     await expect(server.client.response(other, record.response_id)).rejects.toMatchObject({ status: 404 })
+  })
+
+  it('[C1] a record names the repository, the branch and the languages of what was sent', async () => {
+    const { project } = server.config
+    execFileSync('git', ['init', '-q', '-b', 'feature', project])
+    execFileSync('git', [
+      '-C',
+      project,
+      'remote',
+      'add',
+      'origin',
+      'https://me:key@example.org/acme/shop.git',
+    ])
+    writeFileSync(join(project, 'cart.ts'), 'export {}\n')
+    const id = await newConversation()
+    expect((await server.client.conversation(id)).expires_at).toBeNull()
+    parts.push({ events: says('answer') })
+    await sent(id, 'question', { active_files: ['cart.ts'] })
+    const { items } = await server.client.responses(id)
+    const record = await server.client.response(id, items[0]?.response_id ?? '')
+    expect(record).toMatchObject({ repository: 'acme/shop', branch: 'feature', languages: ['typescript'] })
+    rmSync(join(project, '.git'), { recursive: true })
+    rmSync(join(project, 'cart.ts'))
   })
 
   it('[C1] failures and what was stopped are on record too, and large payloads come back whole', async () => {

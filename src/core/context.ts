@@ -1,3 +1,4 @@
+import { timestamp } from './clock.ts'
 import type { ChainStep, ContextPart, HeldParts, PartOrigin } from './responses.ts'
 
 /**
@@ -102,6 +103,11 @@ export interface PlannedRequest {
 }
 
 export const CHAIN_MS = 30 * 24 * 60 * 60 * 1000
+
+/** When the provider forgets a response that ended then. */
+export function chainExpiry(endedAt: string): string {
+  return timestamp(Date.parse(endedAt) + CHAIN_MS)
+}
 
 /** The entries that a long request lists one by one; older ones are one part. */
 const MOST_LISTED = 400

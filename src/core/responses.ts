@@ -25,6 +25,10 @@ export interface RequestDetails {
   message_id: string
   question: string
   workspace_id: string | null
+  /** Records of earlier versions lack these three. */
+  repository?: string | null
+  branch?: string | null
+  languages?: string[]
   /** Which files snippets could come from; null for all. */
   rag_scope: RagScope | null
   /** The provider's id of the response that this one goes on from. */

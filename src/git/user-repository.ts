@@ -76,6 +76,40 @@ export async function headCommit({ gitDir, commonDir }: UserRepository): Promise
   return line?.split(' ')[0] ?? null
 }
 
+const MAX_CONFIG_BYTES = 256 * 1024
+const MAX_NAME = 200
+
+/** What people call it: the path of its `origin`, without host and credentials, and the branch. Null where it has none. */
+export async function describeRepository(
+  folder: string,
+): Promise<{ repository: string | null; branch: string | null }> {
+  const found = await findRepository(folder)
+  if (!found) return { repository: null, branch: null }
+  const head = (await readSmall(join(found.gitDir, 'HEAD'), MAX_LINK_BYTES))?.toString().trim()
+  const branch = /^ref: refs\/heads\/(.+)$/.exec(head ?? '')?.[1] ?? null
+  const config = (await readSmall(join(found.commonDir, 'config'), MAX_CONFIG_BYTES))?.toString() ?? ''
+  return { repository: originIn(config), branch: branch?.slice(0, MAX_NAME) ?? null }
+}
+
+function originIn(config: string): string | null {
+  const lines = config.split('\n').map((line) => line.trim())
+  const start = lines.indexOf('[remote "origin"]')
+  const rest = start < 0 ? [] : lines.slice(start + 1)
+  const end = rest.findIndex((line) => line.startsWith('['))
+  const url = (end < 0 ? rest : rest.slice(0, end))
+    .map((line) => /^url\s*=\s*(.+)$/.exec(line)?.[1])
+    .find(Boolean)
+  if (url === undefined) return null
+  const path = url.replace(/^[a-z+]+:\/\/[^/]*\//i, '').replace(/^[^/]*:(?!\/)/, '')
+  const name = path
+    .replace(/\.git\/?$/, '')
+    .split('/')
+    .filter(Boolean)
+    .slice(-2)
+    .join('/')
+  return name.slice(0, MAX_NAME) || null
+}
+
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** A regular file of at most this size, or undefined: a pipe or a device would keep the reader waiting. */

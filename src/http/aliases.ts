@@ -16,9 +16,42 @@ interface Alias {
   inBody?: { names: readonly string[]; scope: Scope }
   /** What they call a field → what we do. */
   fields?: Readonly<Record<string, string>>
+  /** Fields that their clients read, besides ours. */
+  answer?: (body: Fields, id: string) => Fields
 }
 
-const thread = { names: ['thread_id', 'parent_thread_id'], scope: 'conversations:write' } as const
+type Fields = Record<string, unknown>
+
+const thread = {
+  names: ['thread_id', 'source_thread_id', 'parent_thread_id'],
+  scope: 'conversations:write',
+} as const
+
+function asThread(conversation: Fields): Fields {
+  const parent = conversation.parent as { conversation_id: string; event_number: number } | null
+  return {
+    ...conversation,
+    thread_id: conversation.id,
+    parent_thread_id: parent?.conversation_id ?? null,
+    fork_event_number: parent?.event_number ?? null,
+  }
+}
+
+function withItems(change: (item: Fields, id: string) => Fields) {
+  return (body: Fields, id: string) => ({
+    ...body,
+    items: (body.items as Fields[]).map((item) => change(item, id)),
+  })
+}
+
+function asBranch(branch: Fields, parent_thread_id: string): Fields {
+  const { conversation_id: thread_id, from_event_number: fork_event_number } = branch
+  return { ...branch, thread_id, parent_thread_id, fork_event_number }
+}
+
+function asMessage(message: Fields): Fields {
+  return { ...message, thread_id: message.conversation_id, checkpoint_id: message.checkpoint_id ?? null }
+}
 
 /** Paths by which others know our calls. The same handlers answer them. */
 const aliases: readonly Alias[] = [
@@ -26,7 +59,7 @@ const aliases: readonly Alias[] = [
   { method: 'POST', alias: '/api/dialogs/:id/approve', path: '/conversations/:id/approve' },
   { method: 'POST', alias: '/api/dialogs/:id/reset', path: '/conversations/:id/reset' },
   { method: 'POST', alias: '/api/dialogs/:id/restore', path: '/conversations/:id/restore' },
-  { method: 'POST', alias: '/commands/create-thread', path: '/conversations' },
+  { method: 'POST', alias: '/commands/create-thread', path: '/conversations', answer: asThread },
   { method: 'POST', alias: '/commands/send-message', path: '/conversations/:id/messages', inBody: thread },
   {
     method: 'POST',
@@ -34,11 +67,22 @@ const aliases: readonly Alias[] = [
     path: '/conversations/:id/fork',
     inBody: thread,
     fields: { from_event_number: 'event_number', from_message_id: 'message_id' },
+    answer: (body) => ({ ...asThread(body), new_thread_id: body.id }),
   },
-  { method: 'GET', alias: '/threads', path: '/conversations' },
-  { method: 'GET', alias: '/threads/:id/messages', path: '/conversations/:id/messages' },
-  { method: 'GET', alias: '/threads/:id/branches', path: '/conversations/:id/branches' },
-  { method: 'GET', alias: '/threads/:id/head', path: '/conversations/:id' },
+  { method: 'GET', alias: '/threads', path: '/conversations', answer: withItems(asThread) },
+  {
+    method: 'GET',
+    alias: '/threads/:id/messages',
+    path: '/conversations/:id/messages',
+    answer: withItems(asMessage),
+  },
+  {
+    method: 'GET',
+    alias: '/threads/:id/branches',
+    path: '/conversations/:id/branches',
+    answer: withItems(asBranch),
+  },
+  { method: 'GET', alias: '/threads/:id/head', path: '/conversations/:id', answer: asThread },
 ]
 
 export function addAliases(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
@@ -54,9 +98,20 @@ export function addAliases(app: OpenAPIHono<AppEnv>, deps: AppDependencies): voi
         : { id: c.req.param('id') ?? '', init: c.req.raw }
       const url = new URL(c.req.url)
       url.pathname = `/api/v1${one.path.replace(':id', encodeURIComponent(id.toWellFormed()))}`
-      return app.fetch(new Request(url, init), c.env)
+      const answer = await app.fetch(new Request(url, init), c.env)
+      return one.answer ? await withFields(answer, (body) => one.answer?.(body, id) ?? body) : answer
     })
   }
+}
+
+/** Refusals, and whatever else is no JSON, stay as they are. */
+async function withFields(answer: Response, change: (body: Fields) => Fields): Promise<Response> {
+  const isJson = answer.headers.get('content-type')?.startsWith('application/json')
+  if (!answer.ok || !isJson) return answer
+  const headers = new Headers(answer.headers)
+  headers.delete('content-length')
+  const body = JSON.stringify(change((await answer.json()) as Fields))
+  return new Response(body, { status: answer.status, headers })
 }
 
 /** A body that is not an object is passed on as it is: the handler says what is wrong with it. */

@@ -344,27 +344,43 @@ describe('forks over HTTP', () => {
       return { status: response.status, body: await response.json() }
     }
     const made = await call('POST', '/commands/create-thread', { title: 'A thread', ...elsewhere })
-    expect(made).toMatchObject({ status: 201, body: { title: 'A thread' } })
-    const thread_id = made.body.id
+    expect(made).toMatchObject({ status: 201, body: { title: 'A thread', parent_thread_id: null } })
+    const { thread_id } = made.body
+    expect(thread_id).toBe(made.body.id)
     const forked = await call('POST', '/commands/fork-thread', {
-      thread_id,
-      from_event_number: 1,
+      source_thread_id: thread_id,
+      event_number: 1,
       title: 'Fork',
     })
     expect(forked).toMatchObject({
       status: 201,
-      body: { parent: { conversation_id: thread_id, event_number: 1 } },
+      body: { parent_thread_id: thread_id, fork_event_number: 1, new_thread_id: forked.body.id },
     })
+    const older = { thread_id, from_event_number: 1, title: 'Fork' }
+    expect((await call('POST', '/commands/fork-thread', older)).body.parent_thread_id).toBe(thread_id)
     const own = (await server.client.createConversation()).id
     const sent = await call('POST', '/commands/send-message', { thread_id: own, content: 'hello' })
     expect(sent).toMatchObject({ status: 202, body: { queue_position: 0 } })
     await frameWhen(server, own, 'final')
     expect((await call('GET', '/threads?limit=1')).body.items).toHaveLength(1)
-    expect((await call('GET', `/threads/${own}/messages`)).body.items[0]).toMatchObject({ content: 'hello' })
-    expect((await call('GET', `/threads/${thread_id}/branches`)).body.items).toMatchObject([
-      { conversation_id: forked.body.id },
-    ])
-    expect((await call('GET', `/threads/${own}/head`)).body.head_event_number).toBeGreaterThan(2)
+    const [listed] = (await call('GET', '/threads?limit=1')).body.items
+    expect(listed.thread_id).toBe(listed.id)
+    expect((await call('GET', `/threads/${own}/messages`)).body.items[0]).toMatchObject({
+      content: 'hello',
+      thread_id: own,
+      checkpoint_id: expect.stringMatching(/^[0-9a-f]{40}$/),
+    })
+    expect((await call('GET', `/threads/${thread_id}/branches`)).body.items).toContainEqual(
+      expect.objectContaining({
+        thread_id: forked.body.new_thread_id,
+        parent_thread_id: thread_id,
+        fork_event_number: 1,
+      }),
+    )
+    const head = (await call('GET', `/threads/${own}/head`)).body
+    expect(head.thread_id).toBe(own)
+    expect(head.head_event_number).toBeGreaterThan(2)
+    expect((await call('GET', `/threads/${newId('conv')}/head`)).status).toBe(404)
     const broken = await server.call('/commands/send-message', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },

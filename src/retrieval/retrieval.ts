@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FoundChunk } from '../core/context.ts'
+import { languageOf } from '../core/languages.ts'
 import {
   type ChunkHit,
   type Embedder,
@@ -10,7 +11,6 @@ import {
 } from '../core/retrieval.ts'
 import { chunksOf, linesOf } from './chunks.ts'
 import { fitsAny } from './globs.ts'
-import { languageOf } from './languages.ts'
 import { termsOf } from './words.ts'
 
 /** Larger files are not for reading in pieces. */

@@ -1,4 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import { chainExpiry } from '../../core/context.ts'
 import type { StoredResponse } from '../../core/responses.ts'
 import {
   contextQuery,
@@ -207,10 +208,18 @@ function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, deta
     error: end?.error ?? null,
     created_at: createdAt,
     ended_at: end?.endedAt ?? null,
+    expires_at: isKept(details, end) ? chainExpiry(end?.endedAt ?? createdAt) : null,
   }
+}
+
+/** Whether a follow-up can go on from it. */
+function isKept(details: StoredResponse['details'], end: StoredResponse['end']): boolean {
+  return details.chain !== 'not_kept' && end?.status === 'completed' && end.providerId !== null
 }
 
 function detailsOf(found: StoredResponse) {
   const { question, provider, workspace_id, rag_scope, parts, held = noneHeld } = found.details
-  return { ...summaryOf(found), question, provider, workspace_id, rag_scope, parts, held }
+  const { repository = null, branch = null, languages = [] } = found.details
+  const place = { workspace_id, repository, branch, languages }
+  return { ...summaryOf(found), question, provider, ...place, rag_scope, parts, held }
 }

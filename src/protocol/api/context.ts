@@ -22,6 +22,8 @@ const responseShape = {
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   created_at: z.string(),
   ended_at: z.string().nullable(),
+  /** Until when a follow-up can go on from it; null when none can. */
+  expires_at: z.string().nullable(),
 }
 
 /** A piece of what the model is told. */
@@ -60,6 +62,10 @@ export const responseDetailsSchema = z
     question: z.string(),
     provider: z.string().nullable(),
     workspace_id: z.string().nullable(),
+    /** The project's repository and branch, and the languages of the files and snippets in it; as far as is known. */
+    repository: z.string().nullable(),
+    branch: z.string().nullable(),
+    languages: z.array(z.string()),
     rag_scope: z
       .object({
         paths: z.array(z.string()).optional(),

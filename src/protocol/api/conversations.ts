@@ -58,6 +58,8 @@ export const conversationSchema = z
     queued: z.int(),
     created_at: z.string(),
     updated_at: z.string(),
+    /** When the provider forgets the chain of responses; after that it is sent the whole history. Null without a chain. */
+    expires_at: z.string().nullable(),
   })
   .meta({ id: 'Conversation' })
 export type Conversation = z.infer<typeof conversationSchema>

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { chainExpiry } from '../../core/context.ts'
 import type { ConversationsQuery } from '../../core/ledger.ts'
 import { searchable } from '../../core/projection.ts'
 import type { Conversation, Settings } from '../../protocol/api/conversations.ts'
@@ -84,6 +85,23 @@ const titledPage = sql`titled(conversation_id, segment, title) as (
       where s.parent is not null and titled.title is null
   )`
 
+/** When the last answer in a segment, up to an event, has ended; empty when the provider does not keep it. */
+function lastKept(segment: string, upto: RawBuilder<unknown>) {
+  return sql`(select case when r.details like '%"chain":"not_kept"%' then '' else x.ended_at end
+    from response_ends x join responses r on r.id = x.id
+    where x.segment = ${sql.ref(segment)} and x.seq <= ${upto} and x.details like '%"status":"completed"%'
+    order by x.seq desc limit 1)`
+}
+
+/** Walks each line of `page` up to the first segment with an answer: `answered`. */
+const answeredPage = sql`answered(conversation_id, segment, ended_at) as (
+    select id, head_segment, ${lastKept('head_segment', END)} from page
+    union all
+    select answered.conversation_id, s.parent, ${lastKept('s.parent', sql`s.cut`)}
+      from answered join segments s on s.no = answered.segment
+      where s.parent is not null and answered.ended_at is null
+  )`
+
 /** The title that each segment below these roots begins with, in one walk down: `inherited`. */
 export function inheritedTitles(conversationIds: RawBuilder<unknown>) {
   return sql`inherited(segment, title) as (
@@ -107,6 +125,7 @@ interface DescribedRow {
   updated_at: string
   seq: number
   title: string | null
+  answered_at: string | null
   active_session: string | null
   last_approved_at: string | null
   initial_checkpoint: string | null
@@ -128,8 +147,8 @@ function* describe(
       from conversations c
       where c.tenant_id = ${tenant} and c.deleted_at is null and ${where}
       order by c.updated_at desc, c.id desc limit ${limit}
-    ), ${titledPage}
-    select page.*, titled.title,
+    ), ${titledPage}, ${answeredPage}
+    select page.*, titled.title, answered.ended_at as answered_at,
       coalesce(
         (select x.next_session from session_closings x where x.conversation_id = page.id
           order by length(x.next_session) desc, x.next_session desc limit 1),
@@ -145,6 +164,7 @@ function* describe(
       (select count(*) from queue x where x.conversation_id = page.id and x.state = 'waiting') as queued
       from page
       left join titled on titled.conversation_id = page.id and titled.title is not null
+      left join answered on answered.conversation_id = page.id and answered.ended_at is not null
       order by page.updated_at desc, page.id desc`
   const rows = yield* all({ compile: () => query.compile(db) })
   return rows.map(asConversation)
@@ -172,5 +192,6 @@ function asConversation(row: DescribedRow): Conversation {
     queued: row.queued,
     created_at: row.created_at,
     updated_at: row.updated_at,
+    expires_at: row.answered_at ? chainExpiry(row.answered_at) : null,
   }
 }
