@@ -128,6 +128,7 @@ function Page() {
           aria-expanded={isListOpen}
           onClick={() => setListOpen(!isListOpen)}
         />
+        <Readiness />
         {place.conversationId === null ? (
           <Welcome isDemo={about.data?.model.is_demo ?? false} />
         ) : (
@@ -240,6 +241,24 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
 function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
   const run = queue?.active ? transcript?.entries.findLast((entry) => entry.type === 'run') : undefined
   return run?.type === 'run' && isAsking(run)
+}
+
+const LOOK_MS = 15_000
+const LOOK_AGAIN_MS = 3000
+
+/** Why nothing can be stored; a stream that is open does not show that. */
+function Readiness() {
+  const { data: reason } = useQuery({
+    queryKey: keys.ready,
+    queryFn: () => server.notReady(),
+    refetchInterval: (query) => (query.state.data ? LOOK_AGAIN_MS : LOOK_MS),
+    retry: false,
+  })
+  return reason ? (
+    <p className="not-ready" role="alert">
+      {text.connection.notReady(reason)}
+    </p>
+  ) : null
 }
 
 function Connection({ feed, isAsking }: { feed: FeedView; isAsking: boolean }) {

@@ -20,6 +20,7 @@ export const queries = new QueryClient({
 /** What is asked for, by name: whoever changes something says what has become old. */
 export const keys = {
   about: ['about'] as const,
+  ready: ['ready'] as const,
   conversations: ['conversations'] as const,
   conversation: (id: string) => ['conversation', id] as const,
   work: (id: string) => ['work', id] as const,

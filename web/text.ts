@@ -53,6 +53,7 @@ export const text = {
 
   connection: {
     lost: 'Connection lost. Trying again …',
+    notReady: (reason: string) => `The server can’t save anything right now (${reason}). Trying again …`,
     running: 'At work',
     asking: 'Waits for your answer',
   },

@@ -55,7 +55,7 @@ import type {
 } from '../protocol/api/work.ts'
 import type { Transcript } from '../replay/transcript.ts'
 import { createFeed, type Feed, transcriptAt } from './feed.ts'
-import { type ClientOptions, request } from './request.ts'
+import { type ClientOptions, ConnectionError, request } from './request.ts'
 import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
 import { followTranscript, type TranscriptOptions } from './transcript.ts'
 
@@ -109,6 +109,8 @@ export interface Client {
   events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
   /** What this server is, and what the token may do here. */
   about(): Promise<About>
+  /** Null when the server can read and write; otherwise why it can't. */
+  notReady(): Promise<string | null>
   messages(id: string, query?: Paging): Promise<MessageList>
   /** Puts a message into the queue. Sent again with the same key, it is accepted once. */
   sendMessage(
@@ -208,6 +210,13 @@ export function createClient(options: ClientOptions): Client {
       json('/import', { method: 'POST', stream: archive, headers: { 'Content-Type': 'application/x-tar' } }),
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
+    async notReady() {
+      const response = await (client.fetch ?? fetch)(`${client.url}/api/v1/ready`).catch((cause: unknown) => {
+        throw new ConnectionError(client.url, cause)
+      })
+      const { status } = (await response.json()) as { status: string }
+      return response.ok ? null : status
+    },
     events: (id, query = {}) => json(`${one(id)}/ledger/events`, { query: { ...query } }),
     messages: (id, query = {}) => json(`${one(id)}/messages`, { query: { ...query } }),
     sendMessage: (id, message, { idempotencyKey } = {}) =>

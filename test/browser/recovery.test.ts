@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { launchBrowser, say, type TestBrowser, transcriptText, untilIdle } from '../support/browser.ts'
 import { freePort } from '../support/free-port.ts'
+import { startPostgres } from '../support/postgres-server.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 
 describe('a page whose server is killed', () => {
@@ -64,5 +65,35 @@ describe('a page whose server is killed', () => {
     // Requests that found nobody are all that it complains of.
     expect(problems.filter((problem) => !/ERR_|Failed to load resource/.test(problem))).toEqual([])
     await page.context().close()
+  })
+})
+
+describe('a page whose server has lost its database', () => {
+  it('[P3] says that nothing can be saved, and why, until it can again', { timeout: 120_000 }, async () => {
+    const postgres = await startPostgres()
+    const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
+    const config = { embedder: 'none' as const, databaseUrl: `${postgres.url}/postgres` }
+    const server = await startServerProcess(project, { config })
+    const browser = await launchBrowser()
+    try {
+      const { id } = await server.client.createConversation({ title: 'Away' })
+      const { page } = await browser.open(server, `/c/${id}`)
+      await page.getByRole('textbox', { name: 'Message' }).waitFor()
+      expect(await page.locator('.not-ready').count()).toBe(0)
+      const back = postgres.restart(25_000)
+      await page.locator('.not-ready').waitFor({ timeout: 25_000 })
+      expect(await page.locator('.not-ready').innerText()).toMatch(
+        /can’t save anything right now \(the store /,
+      )
+      await back
+      await page.locator('.not-ready').waitFor({ state: 'detached', timeout: 30_000 })
+      await say(page, 'I am Ada')
+      await page.getByText('Hello Ada.').waitFor()
+    } finally {
+      await browser.close()
+      await server.kill()
+      await postgres.stop()
+      await rm(project, { recursive: true, force: true })
+    }
   })
 })
