@@ -19,6 +19,7 @@ const mayImport: Record<string, readonly string[]> = {
   retrieval: ['core', 'outbound', 'protocol'],
   'demo-model': ['protocol'],
   transfer: ['core', 'protocol'],
+  lines: ['core', 'protocol'],
   workers: ['core', 'protocol'],
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],
@@ -31,7 +32,7 @@ const mayImport: Record<string, readonly string[]> = {
 }
 
 /** What is put together from everything, and the commands that need it because they run without a server. */
-const composers = new Set(['main.ts', 'working.ts', 'working-copy.ts', 'backup.ts'])
+const composers = new Set(['server'])
 const cliWithMain = new Set([
   'serve.ts',
   'token.ts',

@@ -1,7 +1,7 @@
 // A server in a process of its own, for benches that must not share one with their client. Started by `startBenchServer`.
 import { readConfig } from '../../src/config.ts'
-import { startServer } from '../../src/main.ts'
 import { type ConversationId, newId } from '../../src/protocol/ids.ts'
+import { startServer } from '../../src/server/server.ts'
 import { newConversation, startRun, TENANT } from '../../test/support/frames.ts'
 import { stateIn } from '../../test/support/state.ts'
 import { wordFrame } from './store.ts'

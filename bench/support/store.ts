@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Ledger } from '../../src/core/ledger.ts'
-import { openStore } from '../../src/main.ts'
 import type { FrameDraft } from '../../src/protocol/frames.ts'
+import { openStore } from '../../src/server/store.ts'
 
 export async function temporaryFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'waymark-bench-'))

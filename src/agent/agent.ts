@@ -16,6 +16,7 @@ import {
 } from '../core/context.ts'
 import { languageOf } from '../core/languages.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import type { Rules } from '../core/questions.ts'
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
@@ -53,7 +54,7 @@ export interface AgentDependencies extends AssemblerDependencies {
   rules: Rules
   maxModelCalls: number
   clock: Clock
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 const INSTRUCTIONS = `You are a coding agent at work in a person's project. Use the tools to look at files, change them and run

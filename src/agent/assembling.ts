@@ -3,6 +3,7 @@ import type { AgentStates, RunPast } from '../core/agent-states.ts'
 import { type AttachmentStore, attachmentItem, attachmentScope, WHOLE_BYTES } from '../core/attachments.ts'
 import { type Chain, type Entry, type FoundChunk, type Surroundings, textIn } from '../core/context.ts'
 import type { Ledger, PageQuery } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import type { Attachment } from '../core/queue.ts'
 import type { RagScope } from '../core/retrieval.ts'
 import type { Cursor } from '../protocol/cursor.ts'
@@ -22,7 +23,7 @@ export interface AssemblerDependencies {
   attachments: Pick<AttachmentStore, 'read' | 'onLine'>
   /** The files that go with a question (C3). */
   activeFiles(workspaceId: string | null): Promise<ActiveFilesDependencies>
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 const FRAMES_AT_ONCE = 500

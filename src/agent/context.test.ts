@@ -12,8 +12,8 @@ import {
 } from '../../test/support/model-server.ts'
 import { ask, finalOf, ofKind } from '../../test/support/runs.ts'
 import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
-import { openStore } from '../main.ts'
 import type { AnyFrame } from '../protocol/frames.ts'
+import { openStore } from '../server/store.ts'
 
 const user = (content: string) => ({ role: 'user', content })
 const file = (path: string, text: string) => user(`<active_file path="${path}">\n${text}\n</active_file>`)

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { cutMiddle, cutText } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
 import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
 import { mendRedirection } from '../sandbox/repository-guard.ts'
 import type { Place, Sandbox } from '../sandbox/sandbox.ts'
@@ -57,7 +58,7 @@ export function createMcpTools(deps: {
   environment: Readonly<Record<string, string>>
   /** Null where there is none. */
   sandbox: { sandbox: Sandbox; place: Place } | null
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
   waits?: Partial<Waits>
 }): McpTools {
   const waits = { ...usualWaits, ...deps.waits }

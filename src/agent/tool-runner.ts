@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { FunctionTool, ResponseInputItem } from 'openai/resources/responses/responses'
 import { Cancelled, type Turn } from '../core/agent.ts'
 import { cutText } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
 import {
   type Grant,
   isAllowedBy,
@@ -32,7 +33,7 @@ export interface ToolRunnerDependencies {
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
   rules: Pick<Rules, 'find'>
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 export interface ToolRunner {

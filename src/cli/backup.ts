@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { BackupRefused, makeBackup, restoreBackup } from '../backup.ts'
-import { hasStore } from '../main.ts'
+import { BackupRefused, makeBackup, restoreBackup } from '../server/backup.ts'
+import { hasStore } from '../server/store.ts'
 import { assertTrusted, commandWith, configAbove, storeSettings } from './options.ts'
 import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { examineWorkspace, sandboxHere, watchAgain } from '../main.ts'
+import { examineWorkspace, sandboxHere, watchAgain } from '../server/offline.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, configAbove, storeSettings } from './options.ts'
 import { bold, count, endProgress, printJson, removed, showProgress } from './output.ts'

@@ -1,4 +1,4 @@
-import { hasStore, openStore, type Store } from '../main.ts'
+import { hasStore, openStore, type Store } from '../server/store.ts'
 import { assertTrusted, configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { rebuildProjections } from '../main.ts'
+import { rebuildProjections } from '../server/offline.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, storeSettings } from './options.ts'
 import { count, endProgress, showProgress } from './output.ts'

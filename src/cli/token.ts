@@ -1,6 +1,7 @@
 import { Command } from 'commander'
-import { issueToken, openStore, type Store } from '../main.ts'
 import { type Scope, scopes } from '../protocol/api/service.ts'
+import { openStore, type Store } from '../server/store.ts'
+import { issueToken } from '../server/tokens.ts'
 import { openExisting } from './existing-store.ts'
 import { assertTrusted, commandWith, configOf, storeSettings } from './options.ts'
 import { CommandError } from './output.ts'

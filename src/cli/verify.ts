@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { verifyLedger } from '../main.ts'
+import { verifyLedger } from '../server/offline.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, storeSettings } from './options.ts'
 import { count, endProgress, printJson, showProgress } from './output.ts'

@@ -3,10 +3,10 @@ import type { Context } from 'hono'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import type { Scope } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
+import type { AppDependencies, AppEnv } from './app-dependencies.ts'
 import { authenticate, requireScope } from './auth.ts'
 import { decode, readAtMost } from './body.ts'
 import { parseBoundedJson } from './bounded-json.ts'
-import type { AppDependencies, AppEnv } from './env.ts'
 
 interface Alias {
   method: 'GET' | 'POST'

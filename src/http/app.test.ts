@@ -3,11 +3,12 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { final, startRun, TENANT, userMessage } from '../../test/support/frames.ts'
 import { jsonBody, startTestServer, type TestServer } from '../../test/support/server.ts'
-import { issueToken, openStore } from '../main.ts'
 import type { Conversation, ConversationList } from '../protocol/api/conversations.ts'
 import type { EventsPage } from '../protocol/api/ledger.ts'
 import { type Problem, scopes } from '../protocol/api/service.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
+import { openStore } from '../server/store.ts'
+import { issueToken } from '../server/tokens.ts'
 
 describe('the HTTP API', () => {
   let server: TestServer

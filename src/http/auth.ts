@@ -5,8 +5,8 @@ import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Scope } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { isId, newId } from '../protocol/ids.ts'
+import type { AppDependencies, AppEnv } from './app-dependencies.ts'
 import { readJsonBody } from './body.ts'
-import type { AppDependencies, AppEnv } from './env.ts'
 
 const SESSION_SECONDS = 30 * 24 * 60 * 60
 

@@ -226,7 +226,7 @@ describe('deletions over HTTP', () => {
     const [first] = await messages(id)
     await server.client.deleteMessage(id, first?.message_id ?? '')
     await server.client.collect({ now: true })
-    await server.copy.dropUnreachable(0)
+    await server.files.dropUnreachable(0)
     const { restored } = await server.client.restore(id, { checkpoint_id: pre_reset_checkpoint ?? '' })
     expect(restored).toContain('valuable.txt')
   })

@@ -224,7 +224,7 @@ describe('forks over HTTP', () => {
     await server.client.deleteMessage(id, first?.message_id ?? '')
     await server.client.deleteConversation(owner.id)
     await server.client.collect({ now: true })
-    await server.copy.dropUnreachable(0)
+    await server.files.dropUnreachable(0)
     await ask(server, guest.id, 'still there')
     expect(readFileSync(inCopy(owner.id, '.env'), 'utf8')).toBe('by the agent')
     const restored = await server.client.restore(guest.id, { checkpoint_id: before })

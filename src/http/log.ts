@@ -1,5 +1,5 @@
 import { pino } from 'pino'
-import type { Log } from './env.ts'
+import type { Log } from '../core/log.ts'
 
 /** Structured, on standard output, without secrets. */
 export function createLog(level: string): Log {

@@ -1,9 +1,9 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import type { Token } from '../core/tokens.ts'
+import type { AppDependencies, AppEnv } from './app-dependencies.ts'
 import { findCaller, openBrowserSession } from './auth.ts'
 import { readAtMost } from './body.ts'
-import type { AppDependencies, AppEnv } from './env.ts'
 import { signInScript } from './sign-in-script.ts'
 import { addWebFiles } from './web-files.ts'
 

@@ -4,7 +4,7 @@ import type { AcceptedMessage } from '../protocol/api/runs.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { ConversationId } from '../protocol/ids.ts'
-import type { AppDependencies } from './env.ts'
+import type { AppDependencies } from './app-dependencies.ts'
 import { problemOf } from './problem.ts'
 import { namedEvent, openEventStream } from './sse.ts'
 

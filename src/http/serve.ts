@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { createApp } from './app.ts'
-import type { AppDependencies } from './env.ts'
+import type { AppDependencies } from './app-dependencies.ts'
 import { type Committed, createMetrics } from './metrics.ts'
 
 export { readWebFiles } from './web-files.ts'

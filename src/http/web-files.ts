@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Context, Hono } from 'hono'
-import type { AppEnv } from './env.ts'
+import type { AppEnv } from './app-dependencies.ts'
 
 /** The page's files as the build left them: few and small, so they are read once and kept. */
 export interface WebFiles {

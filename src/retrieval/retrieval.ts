@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FoundChunk } from '../core/context.ts'
 import { languageOf } from '../core/languages.ts'
+import type { Log } from '../core/log.ts'
 import {
   type ChunkHit,
   type Embedder,
@@ -28,7 +29,7 @@ export interface RetrievalDependencies {
   read(scope: string, path: string): Promise<Buffer | null>
   /** SHA-256 of each; null for those that are not there. */
   hashes(scope: string, paths: readonly string[]): Promise<(string | null)[]>
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 export interface Retrieval {

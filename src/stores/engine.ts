@@ -8,6 +8,8 @@ export interface Engine {
    * calls. A group that fails is tried again one write at a time, so that nobody's error is anybody else's.
    */
   write(group: readonly Write[]): Promise<Outcome[]>
+  /** One process at a time uses the database, so whatever it does not do itself has not happened. */
+  isSingleProcess: boolean
   /** How many groups may be handed over before the first is answered. */
   groupsInFlight: number
   /** Hears what another process changed. */

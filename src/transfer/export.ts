@@ -5,6 +5,7 @@ import { PassThrough, type Readable } from 'node:stream'
 import { pack } from 'tar-stream'
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
 import type { ExportedRow, Exports, FamilySource } from '../core/transfer.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { copyOf } from '../protocol/ids.ts'
@@ -23,7 +24,7 @@ export interface ExportDependencies {
   hold(): (() => void) | null
   clock: Clock
   version: string
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 const LINES_BYTES = 4 * 1024 * 1024

@@ -8,6 +8,7 @@ import { gunzip } from 'node:zlib'
 import { extract, type Header } from 'tar-stream'
 import type * as z from 'zod'
 import type { BlobStore } from '../core/blobs.ts'
+import type { Log } from '../core/log.ts'
 import { chainDigest, genesis, joinSpilled } from '../core/seal.ts'
 import {
   type ExportedRow,
@@ -48,7 +49,7 @@ export interface ImportDependencies {
   scratchFile(): string
   hold(): (() => void) | null
   workspaceId: string
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 const decompress = promisify(gunzip)

@@ -1,6 +1,7 @@
 import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
 import { type CollectCommand, type Collecting, type CollectionStore, HOUR_MS } from '../core/collection.ts'
+import type { Log } from '../core/log.ts'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 
@@ -23,7 +24,7 @@ export interface CollectorDependencies {
   retentionMs: number
   /** Drops files that only removed checkpoints had; answers how many bytes. */
   dropFiles(): Promise<number>
-  log: { error(details: object, message: string): void; info(details: object, message: string): void }
+  log: Log
   /** Keeps others from copying, or collecting, meanwhile; null when one does. The system lets go should we end. */
   hold?: () => (() => void) | null
   onCollected?: (report: CollectionReport, seconds: number) => void

@@ -1,6 +1,7 @@
 import { type Agent, Cancelled } from '../core/agent.ts'
 import type { AgentStates } from '../core/agent-states.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import type { Claim, Queue } from '../core/queue.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import { type ActiveRun, Left, startRun } from './active-run.ts'
@@ -15,7 +16,7 @@ export interface RunWorkerDependencies {
   agent: Pick<Agent, 'run'>
   /** Without it no checkpoints are made. */
   sessions?: Pick<WorkSessions, 'beforeMessage' | 'follow' | 'afterRun'>
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
   /** Names this process among all that work on the store. */
   worker: string
   /** The workspaces that this process has. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import {
   type FailedChange,
   type FilesThen,
@@ -32,7 +33,7 @@ export interface WorkSessionsDependencies {
   workspaceId: string
   dataDir: string
   clock: Clock
-  log: { error(details: object, message: string): void; info(details: object, message: string): void }
+  log: Log
   /** Told when files were put back, before whoever asked for it is. */
   onFilesChanged?: (workspaceId: string) => Promise<void>
   /** Keeps other processes from changing the same files; null when one does. The system lets go should we end. */

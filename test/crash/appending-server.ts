@@ -1,8 +1,8 @@
 // A server that appends without end, for others to kill. Started as a process of its own: <project> <port>
 import { readConfig } from '../../src/config.ts'
 import type { Ledger, RunHold } from '../../src/core/ledger.ts'
-import { startServer } from '../../src/main.ts'
 import type { ConversationId } from '../../src/protocol/ids.ts'
+import { startServer } from '../../src/server/server.ts'
 import { delta, final, newConversation, startRun, TENANT, userMessage } from '../support/frames.ts'
 import { stateIn } from '../support/state.ts'
 

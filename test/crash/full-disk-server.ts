@@ -1,7 +1,9 @@
 // A server that appends until the disk is full, and serves on. Started as a process of its own: <project>
 import { readConfig } from '../../src/config.ts'
-import { openStore, startServer, verifyLedger } from '../../src/main.ts'
 import { WaymarkError } from '../../src/protocol/errors.ts'
+import { verifyLedger } from '../../src/server/offline.ts'
+import { startServer } from '../../src/server/server.ts'
+import { openStore } from '../../src/server/store.ts'
 import { delta, newConversation, startRun, TENANT } from '../support/frames.ts'
 import { stateIn } from '../support/state.ts'
 

@@ -4,7 +4,7 @@ import { appendFileSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { readConfig } from '../../src/config.ts'
-import { startServer } from '../../src/main.ts'
+import { startServer } from '../../src/server/server.ts'
 import { stateIn } from '../support/state.ts'
 import { everythingIn } from '../support/workspace.ts'
 

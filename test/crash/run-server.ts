@@ -2,7 +2,7 @@
 // <project> <port> <settings as JSON>
 import '../../src/cli/small-heap.ts'
 import { readConfig } from '../../src/config.ts'
-import { startServer } from '../../src/main.ts'
+import { startServer } from '../../src/server/server.ts'
 import { stateIn } from '../support/state.ts'
 
 const [project = '', port = '0', given = '{}'] = process.argv.slice(2)

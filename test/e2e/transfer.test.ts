@@ -9,7 +9,9 @@ import { extract, type Header, pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { type Config, readConfig } from '../../src/config.ts'
-import { openStore, type RunningServer, startServer, verifyLedger } from '../../src/main.ts'
+import { verifyLedger } from '../../src/server/offline.ts'
+import { type RunningServer, startServer } from '../../src/server/server.ts'
+import { openStore } from '../../src/server/store.ts'
 import { framesOf, ofKind } from '../support/runs.ts'
 import { newBucket } from '../support/s3-server.ts'
 import { stateIn } from '../support/state.ts'
@@ -190,7 +192,7 @@ describe('a file', () => {
   it('refuses a token without admin, and another tenant', async () => {
     const { url } = source.server
     const store = await openStore(source.config)
-    const { issueToken } = await import('../../src/main.ts')
+    const { issueToken } = await import('../../src/server/tokens.ts')
     const wanted = { name: 'x', days: null }
     const reader = await issueToken(store.tokens, {
       ...wanted,

@@ -18,8 +18,8 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createClient } from '../../src/client/index.ts'
 import { projectFolder } from '../../src/config.ts'
-import { openStore } from '../../src/main.ts'
 import { newId } from '../../src/protocol/ids.ts'
+import { openStore } from '../../src/server/store.ts'
 import { type Canary, createCanary, makeRepository, plantGitDir } from './git-canaries.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))

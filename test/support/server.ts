@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { type Config, readConfig } from '../../src/config.ts'
-import { issueToken, openStore, type RunningServer, startServer } from '../../src/main.ts'
 import type { Scope } from '../../src/protocol/api/service.ts'
+import { type RunningServer, startServer } from '../../src/server/server.ts'
+import { openStore } from '../../src/server/store.ts'
+import { issueToken } from '../../src/server/tokens.ts'
 import { stateIn } from './state.ts'
 
 export type CallInit = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> }

@@ -14,8 +14,8 @@ import type { MemorySettings } from '../../protocol/api/conversations.ts'
 import { pagedQuery } from '../../protocol/api/fields.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { access } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 
 const list = createRoute({

@@ -10,8 +10,8 @@ import {
 import { deletedConversationSchema } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import { copyOf, isId, newId } from '../../protocol/ids.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { access } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 

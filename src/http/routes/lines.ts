@@ -16,8 +16,8 @@ import {
 } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { access } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 

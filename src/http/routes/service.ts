@@ -1,7 +1,7 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import { aboutSchema } from '../../protocol/api/service.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { authenticate, requireScope } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { json, problems } from '../openapi.ts'
 
 const status = z.object({ status: z.string() })

@@ -2,8 +2,8 @@ import { createRoute, type OpenAPIHono } from '@hono/zod-openapi'
 import { pagedQuery } from '../../protocol/api/fields.ts'
 import { auditListSchema, collectionReportSchema, collectSchema } from '../../protocol/api/upkeep.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { access } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { json, problems } from '../openapi.ts'
 
 const collect = createRoute({

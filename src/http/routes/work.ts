@@ -21,8 +21,8 @@ import {
   sessionViewSchema,
 } from '../../protocol/api/work.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
+import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { access } from '../auth.ts'
-import type { AppDependencies, AppEnv } from '../env.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 

@@ -139,6 +139,7 @@ export async function openPostgres(url: string): Promise<Engine> {
     },
     write,
     // Two transactions at once could overtake each other.
+    isSingleProcess: false,
     groupsInFlight: 1,
     onForeignChange: (tell) => listener.onNotice((payload) => tell(asChange(payload))),
     backup: (folder) => backupPostgres(pool, folder),

@@ -46,6 +46,7 @@ export async function openSqlite(path: string): Promise<Engine> {
       return writer.send(append ? { append } : { write: group })
     },
     // While the thread commits one group, the next is on its way to it.
+    isSingleProcess: true,
     groupsInFlight: 2,
     // One process serves a SQLite file: everybody else talks to it.
     onForeignChange() {},

@@ -1,33 +1,33 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AgentSetting, type Contexts, createAgent, loadGraph } from './agent/agent.ts'
-import { indexName } from './agent/assembling.ts'
-import { createMcpTools } from './agent/mcp.ts'
-import { createProvider, type Provider } from './agent/provider/provider.ts'
-import { openConfinedFolder } from './agent/tools/confined-folder.ts'
-import type { ToolResults } from './agent/tools/conversation.ts'
-import { conversationTools } from './agent/tools/conversation.ts'
-import { fileTools } from './agent/tools/files.ts'
-import { runCommandTool } from './agent/tools/run-command.ts'
-import type { Tool } from './agent/tools/tool.ts'
-import { walkTools } from './agent/tools/walk.ts'
-import { type Config, ConfigError } from './config.ts'
-import { type Agent, ModelFailure } from './core/agent.ts'
-import { systemClock } from './core/clock.ts'
-import type { Embedder } from './core/retrieval.ts'
-import { DEMO_MODEL, startDemoModel } from './demo-model/server.ts'
-import { changedFiles } from './git/status.ts'
-import { describeRepository } from './git/user-repository.ts'
-import type { Log } from './http/env.ts'
-import type { Store } from './main.ts'
-import { createLocalEmbedder, createOpenAiEmbedder } from './retrieval/embedders.ts'
-import { createRetrieval, type Retrieval } from './retrieval/retrieval.ts'
-import { realOf } from './sandbox/paths.ts'
-import { type FoundSandbox, findSandbox, isTooWide, type Place } from './sandbox/sandbox.ts'
-import { tryOut } from './sandbox/start.ts'
-import { createRunWorker } from './workers/run-worker.ts'
-import { programPath, type WorkingCopy } from './working-copy.ts'
+import { type AgentSetting, type Contexts, createAgent, loadGraph } from '../agent/agent.ts'
+import { indexName } from '../agent/assembling.ts'
+import { createMcpTools } from '../agent/mcp.ts'
+import { createProvider, type Provider } from '../agent/provider/provider.ts'
+import { openConfinedFolder } from '../agent/tools/confined-folder.ts'
+import type { ToolResults } from '../agent/tools/conversation.ts'
+import { conversationTools } from '../agent/tools/conversation.ts'
+import { fileTools } from '../agent/tools/files.ts'
+import { runCommandTool } from '../agent/tools/run-command.ts'
+import type { Tool } from '../agent/tools/tool.ts'
+import { walkTools } from '../agent/tools/walk.ts'
+import { type Config, ConfigError } from '../config.ts'
+import { type Agent, ModelFailure } from '../core/agent.ts'
+import { systemClock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { Embedder } from '../core/retrieval.ts'
+import { DEMO_MODEL, startDemoModel } from '../demo-model/server.ts'
+import { changedFiles } from '../git/status.ts'
+import { describeRepository } from '../git/user-repository.ts'
+import { createLocalEmbedder, createOpenAiEmbedder } from '../retrieval/embedders.ts'
+import { createRetrieval, type Retrieval } from '../retrieval/retrieval.ts'
+import { realOf } from '../sandbox/paths.ts'
+import { type FoundSandbox, findSandbox, isTooWide, type Place } from '../sandbox/sandbox.ts'
+import { tryOut } from '../sandbox/start.ts'
+import { createRunWorker } from '../workers/run-worker.ts'
+import { type ProjectFiles, programPath } from './project-files.ts'
+import type { Store } from './store.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
 /** Whoever starts the server is served first. */
@@ -41,7 +41,7 @@ export interface ModelNote {
 }
 
 /** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
-export interface Working {
+export interface Answering {
   model: ModelNote
   /** The sandbox that commands run in, or why there is none. */
   sandbox: { name: string | null; why: string | null; isRequired: boolean }
@@ -53,12 +53,12 @@ export interface Working {
   stop(): Promise<void>
 }
 
-export async function startWorking(
+export async function startAnswering(
   config: Config,
   store: Store,
-  copy: WorkingCopy,
+  copy: ProjectFiles,
   log: Log,
-): Promise<Working> {
+): Promise<Answering> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
   const filesIn = createFilesIn(config, copy)
@@ -189,7 +189,7 @@ function named<T>(contexts: Readonly<Record<string, T>>, name: string, what: str
 }
 
 /** Each working copy's folder, opened when it is first needed. */
-function createFilesIn(config: Config, copy: WorkingCopy) {
+function createFilesIn(config: Config, copy: ProjectFiles) {
   return createOnce(async (workspaceId) => {
     const { root, isCopy, environment, editFile, hashes } = copy.folderOf(workspaceId ?? config.workspaceId)
     const files = await openConfinedFolder({ root, dataDir: config.dataDir, editFile })

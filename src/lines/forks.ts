@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Forked, ForkRequest, Forks } from '../core/forks.ts'
 import type { ForkCommand, Ledger } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { Restored } from '../protocol/api/work.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
@@ -9,7 +10,7 @@ export interface ForksDependencies {
   ledger: Pick<Ledger, 'fork' | 'forkedBefore' | 'checkpointAt'>
   sessions: Pick<WorkSessions, 'start' | 'restore' | 'makeCopy' | 'holds'>
   clock: Clock
-  log: { error(details: object, message: string): void }
+  log: Pick<Log, 'error'>
 }
 
 export function createForks({ ledger, sessions, clock, log }: ForksDependencies): Forks {

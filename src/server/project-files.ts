@@ -1,20 +1,20 @@
 import { dirname, join } from 'node:path'
-import type { EditFile } from './agent/tools/confined-folder.ts'
-import type { Config } from './config.ts'
-import { systemClock } from './core/clock.ts'
-import { readOrMakeWorkspaceId } from './data-dir.ts'
-import type { Log } from './http/env.ts'
-import type { Store } from './main.ts'
-import { copyOf, copyWorkspaceId } from './protocol/ids.ts'
-import { safePath } from './sandbox/paths.ts'
-import { holdAlone } from './stores/sqlite/hold-alone.ts'
-import { type AllSessions, createAllSessions } from './workspace/all-sessions.ts'
-import { shownPath, toBytePath } from './workspace/byte-path.ts'
-import { type Examination, examine } from './workspace/doctor.ts'
-import { dropUnreachable, followLedger } from './workspace/repositories.ts'
-import { copyFolder } from './workspace/repository.ts'
-import type { Workspace } from './workspace/workspace.ts'
-import { openWorkspaceThread } from './workspace/workspace-thread.ts'
+import type { EditFile } from '../agent/tools/confined-folder.ts'
+import type { Config } from '../config.ts'
+import { systemClock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import { readOrMakeWorkspaceId } from '../data-dir.ts'
+import { copyOf, copyWorkspaceId } from '../protocol/ids.ts'
+import { safePath } from '../sandbox/paths.ts'
+import { holdAlone } from '../stores/sqlite/hold-alone.ts'
+import { type AllSessions, createAllSessions } from '../workspace/all-sessions.ts'
+import { shownPath, toBytePath } from '../workspace/byte-path.ts'
+import { type Examination, examine } from '../workspace/doctor.ts'
+import { dropUnreachable, followLedger } from '../workspace/repositories.ts'
+import { copyFolder } from '../workspace/repository.ts'
+import type { Workspace } from '../workspace/workspace.ts'
+import { openWorkspaceThread } from '../workspace/workspace-thread.ts'
+import type { Store } from './store.ts'
 
 /** How often it is looked whether another process has left something unfinished. */
 const RECOVER_MS = 10_000
@@ -24,7 +24,7 @@ const PROGRESS_FROM = 10_000
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
 /** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
-export interface WorkingCopy {
+export interface ProjectFiles {
   sessions: AllSessions
   /** Checkpoints that leave, and checkpoints that enter. */
   bundles: Pick<Workspace, 'writeBundle' | 'readBundle' | 'has'>
@@ -49,7 +49,7 @@ interface ToolFolder {
   hashes(paths: readonly string[]): Promise<(string | null)[]>
 }
 
-export function openWorkingCopy(config: Config, store: Store, log: Log): WorkingCopy {
+export function openProjectFiles(config: Config, store: Store, log: Log): ProjectFiles {
   const { project: root, dataDir, workspaceId, include, exclude, maxFileBytes, watch } = config
   const thread = openWorkspaceThread(
     {
@@ -88,7 +88,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
     clock: systemClock,
     log,
     hold: holdAlone,
-    isAlone: config.databaseUrl === null,
+    isAlone: store.isSingleProcess,
   })
   const repositories = {
     store: { ...store.work, checkpointsRemoved: store.collection.checkpointsRemoved },
@@ -149,7 +149,7 @@ export function openWorkingCopy(config: Config, store: Store, log: Log): Working
   }
 }
 
-export { watchAgain } from './workspace/doctor.ts'
+export { watchAgain } from '../workspace/doctor.ts'
 
 /** Looks at everything that is kept of the project's files. */
 export async function examineWorkspace(

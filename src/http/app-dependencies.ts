@@ -6,6 +6,7 @@ import type { Collecting, CollectionStore } from '../core/collection.ts'
 import type { Deletions } from '../core/deletions.ts'
 import type { Forks } from '../core/forks.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
 import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
@@ -20,11 +21,6 @@ import type { WebFiles } from './web-files.ts'
 export interface AppEnv {
   Variables: { caller: Token }
   Bindings: HttpBindings
-}
-
-export interface Log {
-  error(details: object, message: string): void
-  info(details: object, message: string): void
 }
 
 export interface AppDependencies {

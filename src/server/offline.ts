@@ -1,0 +1,6 @@
+/** What commands use that work without a running server. */
+export { rebuildProjections } from '../workers/rebuild.ts'
+export { verifyLedger } from '../workers/verify.ts'
+export { watchAgain } from '../workspace/doctor.ts'
+export { sandboxHere } from './answering.ts'
+export { examineWorkspace } from './project-files.ts'
