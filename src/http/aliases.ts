@@ -3,8 +3,8 @@ import type { Context } from 'hono'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import type { Scope } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import type { AppDependencies, AppEnv } from './app-dependencies.ts'
-import { authenticate, requireScope } from './auth.ts'
+import type { AppEnv } from './app-dependencies.ts'
+import { requireScope } from './auth.ts'
 import { decode, readAtMost } from './body.ts'
 import { parseBoundedJson } from './bounded-json.ts'
 
@@ -85,12 +85,12 @@ const aliases: readonly Alias[] = [
   { method: 'GET', alias: '/threads/:id/head', path: '/conversations/:id', answer: asThread },
 ]
 
-export function addAliases(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+export function addAliases(app: OpenAPIHono<AppEnv>): void {
   for (const one of aliases) {
     const paths = one.alias.startsWith('/api/') ? [one.alias] : [one.alias, `/api/v1${one.alias}`]
     // Others are passed on unread: the call that they stand for authenticates first.
     if (one.inBody) {
-      for (const path of paths) app.use(path, authenticate(deps), requireScope(one.inBody.scope))
+      for (const path of paths) app.use(path, requireScope(one.inBody.scope))
     }
     app.on(one.method, paths, async (c) => {
       const { id, init } = one.inBody

@@ -5,7 +5,7 @@ import { secureHeaders } from 'hono/secure-headers'
 import { WaymarkError } from '../protocol/errors.ts'
 import { addAliases } from './aliases.ts'
 import type { AppDependencies, AppEnv } from './app-dependencies.ts'
-import { authenticate, ownConversation } from './auth.ts'
+import { authenticateUnless, ownConversation } from './auth.ts'
 import { guardHostAndOrigin } from './guard.ts'
 import { addPages } from './pages.ts'
 import { answerProblem } from './problem.ts'
@@ -59,6 +59,7 @@ export function createApp(deps: AppDependencies): App {
     }),
   )
   app.use(guardHostAndOrigin(deps.allowedHosts))
+  app.use(authenticateUnless((c) => isPublic(c, deps), deps))
   app.onError((error, c) => {
     const known = asWaymarkError(error)
     if (!known || known.code === 'storage_failed') {
@@ -70,7 +71,7 @@ export function createApp(deps: AppDependencies): App {
   const api = createApi(deps)
   const document = api.getOpenAPI31Document(description)
   app.route('/api/v1', api)
-  addAliases(app, deps)
+  addAliases(app)
   // Once more at the top, where operators' tools look for them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
@@ -83,9 +84,23 @@ export function createApp(deps: AppDependencies): App {
   return app
 }
 
-/** Whoever follows a link reads no JSON. */
+/** Everything that answers without a token. Whatever is not here needs one. */
+const PUBLIC = new Set([
+  ...['/health', '/ready', '/openapi.json'].flatMap((path) => [path, `/api/v1${path}`]),
+  '/login',
+  '/sign-in.js',
+  '/',
+])
+const PAGE = /^\/c\/[^/]+(\/[^/]+)?$/
+
+function isPublic(c: Context, { web }: Pick<AppDependencies, 'web'>): boolean {
+  const { path } = c.req
+  return PUBLIC.has(path) || PAGE.test(path) || (web?.files.has(path) ?? false) || isPerson(c)
+}
+
+/** A browser that follows a link to a place outside the API: it gets the page, or a page that says there is none. */
 function isPerson({ req }: Context): boolean {
-  const isOfApi = /^\/(api|commands|threads)(\/|$)/.test(req.path)
+  const isOfApi = /^\/(api|commands|threads|metrics)(\/|$)/.test(req.path)
   return req.method === 'GET' && !isOfApi && /\btext\/html\b/.test(req.header('accept') ?? '')
 }
 
@@ -96,8 +111,6 @@ function createApi(deps: AppDependencies): App {
     await next()
   })
   addServiceRoutes(api, deps)
-  for (const path of ['/about', '/conversations/*', '/gc', '/audit', '/rules/*', '/import'])
-    api.use(path, authenticate(deps))
   for (const path of ['/conversations/:id', '/conversations/:id/*']) api.use(path, ownConversation(deps))
   addAboutRoute(api, deps)
   addConversationRoutes(api, deps)

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import { type Clock, timestamp } from '../core/clock.ts'
 import { hashToken, newSecret } from '../core/secret.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
@@ -11,8 +11,12 @@ import { readJsonBody } from './body.ts'
 const SESSION_SECONDS = 30 * 24 * 60 * 60
 
 /** Finds out who is calling. Comes before anything that reads a body. */
-export function authenticate(deps: { tokens: TokenStore; clock: Clock }): MiddlewareHandler<AppEnv> {
+export function authenticateUnless(
+  isPublic: (c: Context<AppEnv>) => boolean,
+  deps: { tokens: TokenStore; clock: Clock },
+): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
+    if (isPublic(c)) return await next()
     const secret = bearer(c.req.header('authorization'))
     const caller = secret ? await findCaller(deps, secret) : null
     if (!caller) {

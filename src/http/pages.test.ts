@@ -60,8 +60,20 @@ describe('the page as it is served', () => {
       '/c/a/b/c',
       '/web/main.tsx',
     ]) {
-      expect(await statusOf(path), path).toBe(404)
+      expect(await statusOf(path), path).toBe(401)
+      const known = await server.call(`/../..${path}`, { redirect: 'manual' })
+      expect(known.status, path).not.toBe(200)
     }
+  })
+
+  it('needs a token for every path that is not on the public list, also one that does not exist yet', async () => {
+    for (const path of ['/api/v1/new', '/new', '/api/v1/conversations/', '/metrics', '/threads/x/new']) {
+      expect(await statusOf(path), path).toBe(401)
+    }
+    for (const path of ['/health', '/api/v1/health', '/openapi.json', '/login', '/', '/c/conv_x/changes']) {
+      expect(await statusOf(path), path).toBe(200)
+    }
+    expect((await server.call('/new')).status).toBe(404)
   })
 
   it('tells who runs here only those who may know', async () => {

@@ -1,7 +1,7 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import { aboutSchema } from '../../protocol/api/service.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
-import { authenticate, requireScope } from '../auth.ts'
+import { requireScope } from '../auth.ts'
 import { json, problems } from '../openapi.ts'
 
 const status = z.object({ status: z.string() })
@@ -22,17 +22,16 @@ const ready = createRoute({
   responses: { 200: json(status, 'It does'), 503: json(status, 'It does not') },
 })
 
-const metrics = (deps: AppDependencies) =>
-  createRoute({
-    method: 'get',
-    path: '/metrics',
-    summary: 'Prometheus metrics of this process',
-    middleware: [authenticate(deps), requireScope('admin')] as const,
-    responses: {
-      200: { description: 'Metrics', content: { 'text/plain': { schema: z.string() } } },
-      ...problems,
-    },
-  })
+const metrics = createRoute({
+  method: 'get',
+  path: '/metrics',
+  summary: 'Prometheus metrics of this process',
+  middleware: [requireScope('admin')] as const,
+  responses: {
+    200: { description: 'Metrics', content: { 'text/plain': { schema: z.string() } } },
+    ...problems,
+  },
+})
 
 const about = createRoute({
   method: 'get',
@@ -55,7 +54,7 @@ export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies
     if (refusal === null) return c.json({ status: 'ready' }, 200)
     return c.json({ status: refusal }, 503)
   })
-  app.openapi(metrics(deps), async (c) => {
+  app.openapi(metrics, async (c) => {
     const { registry } = deps.metrics
     return c.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType }) as never
   })

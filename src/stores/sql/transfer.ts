@@ -19,6 +19,7 @@ import { audit } from './audit.ts'
 import { collectSegment } from './collect.ts'
 import type { Dialect } from './dialect.ts'
 import { family as familyMembers } from './family.ts'
+import { isRebuilding } from './rebuilding.ts'
 import type { Refusable } from './refusal.ts'
 import { useBlocks } from './request-blocks.ts'
 import { ABANDONED, ENDED, type Schema } from './schema.ts'
@@ -229,6 +230,8 @@ export function* abortImport(
   { tenant, ids }: { tenant: string; ids: readonly ConversationId[] },
 ): Script<{ isDone: boolean }> {
   const { db } = dialect
+  if (yield* isRebuilding(dialect))
+    throw new Error('the projections are being rebuilt; try again when that is done')
   for (const id of ids) {
     const row = yield* first(
       db
