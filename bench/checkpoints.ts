@@ -47,7 +47,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
 
     const { checkpoint, restore, restoreAlone, close } = openOurs(root)
     await checkpoint()
-    // Files that changed this shortly ago are read again once; that is over when somebody has typed a message.
+    // Files that changed this shortly ago are read again once; that is over by the time a person has typed a message.
     await new Promise((resolve) => setTimeout(resolve, 2500))
     await checkpoint()
     const ours: number[] = []

@@ -153,7 +153,7 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
     queryFn: () => server.conversation(id),
   })
   const title = feed.transcript?.title ?? conversation.data?.title ?? text.conversations.untitled
-  // Whoever opens a conversation wants to write.
+  // Focus the composer when a conversation opens.
   useEffect(() => {
     if (document.activeElement === document.body) focusComposer()
   }, [])

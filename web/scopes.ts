@@ -6,7 +6,7 @@ export function useAbout() {
   return useQuery<About>({ queryKey: keys.about, queryFn: () => server.about(), staleTime: Infinity })
 }
 
-/** Whether whoever looks may do this; until that is known, they may. */
+/** Whether the signed-in token may do this; true until that is known. */
 export function useMay(scope: Scope): boolean {
   return useAbout().data?.scopes.includes(scope) ?? true
 }

@@ -17,7 +17,7 @@ export const queries = new QueryClient({
   },
 })
 
-/** What is asked for, by name: whoever changes something says what has become old. */
+/** Query keys. A mutation invalidates the keys of what it changes. */
 export const keys = {
   about: ['about'] as const,
   ready: ['ready'] as const,
@@ -45,7 +45,7 @@ addEventListener('pageshow', () => {
   isLeaving = false
 })
 
-/** Whoever is not signed in any more is asked to; what they have written is still there when they are back. */
+/** Sends a signed-out browser to the sign-in page; drafts are kept. */
 export function leaveIfSignedOut(error: unknown): void {
   if (!(error instanceof RequestError) || error.status !== 401 || isLeaving) return
   isLeaving = true

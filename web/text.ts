@@ -63,7 +63,7 @@ export const text = {
     search: 'Search conversations',
     new: 'New conversation',
     none: 'There are no conversations yet.',
-    notFound: (q: string) => `Nothing says “${q}”.`,
+    notFound: (q: string) => `No conversations match “${q}”.`,
     untitled: 'Untitled',
     more: 'Show more',
     running: 'running',
@@ -322,7 +322,7 @@ export const text = {
     action: 'Approve',
     done: (checkpoints: number, session: string) =>
       `Approved: ${s(checkpoints, 'checkpoint')}. ${session} has begun.`,
-    undo: 'No file was touched. To go back behind it, restore any checkpoint in Changes.',
+    undo: 'No file was changed. To undo more, restore any checkpoint in Changes.',
   },
 
   reset: {
@@ -341,7 +341,7 @@ export const text = {
     editAction: 'Fork and send',
     meansBefore: 'A new conversation with everything before this message. This one stays as it is.',
     along: (names: string) => `Goes along again: ${names}`,
-    meansBehind: 'A new conversation with everything up to here. This one stays as it is.',
+    meansAfter: 'A new conversation with everything up to here. This one stays as it is.',
     message: 'Message',
     name: 'Title (if you like)',
     of: (title: string) => `${title} (fork)`,
@@ -401,8 +401,7 @@ export const text = {
     counts: (total: number, changed: number) =>
       `${s(total, 'file')}, ${changed === 0 ? 'all as they are now' : `${changed} not as now`}`,
     unsure: (path: string, reason: string) => `${path} is shown as it was before its last edit: ${reason}.`,
-    nowAsThen:
-      'No checkpoint has been made since: these are the files as they are now, whoever has changed them.',
+    nowAsThen: 'No checkpoint has been made since: these are the files as they are now.',
     commandsRan: 'Commands have run since the last checkpoint. What they did to files shows at the next one.',
     since: { added: 'not there yet', modified: 'different now', deleted: 'gone since' },
     howToShow: 'What to show',
@@ -415,7 +414,7 @@ export const text = {
   context: {
     none: 'The model has not been asked anything yet.',
     responses: 'Requests to the model',
-    request: (event: number) => `Request behind event ${event}`,
+    request: (event: number) => `Request after event ${event}`,
     status: {
       in_progress: 'under way',
       completed: 'answered',

@@ -12,7 +12,7 @@ export function Welcome({ isDemo }: { isDemo: boolean }) {
   const mayWrite = useMay('conversations:write')
   async function begin(content: string): Promise<void> {
     const id = await startConversation()
-    // What somebody has written there already is theirs.
+    // Keep text that was typed there already.
     if (isEmpty(unsaidOf(id).draft)) changeDraft(id, () => ({ content }))
   }
   return (

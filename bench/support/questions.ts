@@ -1,4 +1,4 @@
-/** Questions that somebody new to this code might ask, each with the file that answers it. */
+/** Questions of a newcomer to this code, each with the file that answers it. */
 export const questions: readonly (readonly [question: string, path: string])[] = [
   ['where is the digest of an event chained to the one before it', 'src/core/seal.ts'],
   ['how are several appends collected into one transaction', 'src/stores/grouped-writes.ts'],

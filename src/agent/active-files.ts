@@ -6,7 +6,7 @@ import { estimateTokens } from './tokens.ts'
 import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
 import { asText } from './tools/file-diff.ts'
 
-/** A file that is larger goes to nobody whole (C3). */
+/** Larger files are never sent whole (C3). */
 export const MAX_ACTIVE_BYTES = 100 * 1024
 /** A checkout in which everything is changed must not fill the model's context. */
 const MOST_FILES = 50
@@ -99,7 +99,7 @@ export async function reloadFiles(
   return { ...found, files: found.files.filter(isWhole) }
 }
 
-/** What the model has seen and nobody works on now: that it is gone, or says something else. */
+/** Files that the model has seen and that are not active now: deleted, or changed since. */
 async function addChanged(
   found: FoundFiles,
   files: ConfinedFolder,

@@ -178,7 +178,7 @@ export function createAgent(deps: AgentDependencies): Agent {
 
   async function callModel(turn: SetTurn, tools: ToolRunner, state: GraphState): Promise<ModelStep> {
     const { writer, record, signal, message } = turn
-    // Of a response that a crash kept from the state, nobody runs the calls any more.
+    // Close calls of a response that was streamed but not stored in the state before a crash; they will not run.
     writer.write(...closeCalls(record))
     const isWanted = memoryWish(turn.memory)?.isWanted ?? false
     const fitted = await fit(turn, tools, state)
@@ -206,7 +206,7 @@ export function createAgent(deps: AgentDependencies): Agent {
       try {
         const recorder = recorderOf(turn, request, plan)
         const result = await turn.setting.provider.respond({ request, writer, record, signal, recorder })
-        // The state must not know of words that the ledger does not have: after a crash nobody would say them again.
+        // Store the frames first: after a crash, a state with text that the ledger lacks would never show it.
         await writer.flush()
         const output = (result.output as ModelItem[]).map((item) =>
           withTokens({ item, turn: message.messageId }),
@@ -277,7 +277,7 @@ export function createAgent(deps: AgentDependencies): Agent {
     await ledger.change(tenant, conversationId, { settings })
   }
 
-  /** A round trip of its own, on record like any other; nobody is shown its words as an answer. */
+  /** A round trip of its own, recorded like any other; its text is not shown as an answer. */
   async function summarize(turn: SetTurn, text: string, words: number): Promise<string> {
     const told = text.slice(-MOST_SUMMARIZED)
     const ask = `Summarize the conversation below in at most ${words} words: what the person wants, what was decided, names, facts and files that matter, what is left to do.\n\n${told}`

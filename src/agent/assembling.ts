@@ -127,7 +127,7 @@ export function createAssembler(deps: AssemblerDependencies) {
     }
   }
 
-  /** What the line holds behind the last agent state, up to and including this run's message; all of it when that is wanted. */
+  /** The entries of the line after the last agent state, up to and including this run's message; the whole line if requested. */
   async function newFor(turn: Asked, past: RunPast) {
     const { messageId, content, extras } = turn.message
     const frames = await framesBehind(turn, past.state?.cursor ?? null)
@@ -195,7 +195,7 @@ function attachmentsOf(frame: AnyFrame): readonly Attachment[] {
   return frame.kind === 'message.user' ? ((frame as Frame<'message.user'>).attachments ?? []) : []
 }
 
-/** Somebody wants the model to see everything again. */
+/** A person asked for the model to see the whole history again. */
 function undoesMemory(frame: AnyFrame): boolean {
   return (
     frame.kind === 'memory.checkpoint' && (frame as Frame<'memory.checkpoint'>).checkpoint.strategy === 'none'

@@ -81,7 +81,7 @@ describe('what the model is sent', () => {
     expect(second.previous_response_id).toMatch(/^resp_/)
   })
 
-  it('[C2] behind a tool call only its outcome is sent', async () => {
+  it('[C2] sends only the outcome after a tool call', async () => {
     const id = await newConversation()
     parts.push({ events: calls('list_files', {}, 'call_1') }, { events: says('done') })
     const last = await sent(id, 'look')

@@ -145,7 +145,7 @@ describe('memory', () => {
     expect(performance.now() - started).toBeLessThan(5000)
   })
 
-  it('[C6] is done once when somebody asks for it, however little there is', async () => {
+  it('[C6] shortens the memory once on request, however little there is', async () => {
     const { id } = await server.client.createConversation()
     for (const n of [1, 2, 3, 4]) await ask(server, id, `message ${n}`)
     expect(await server.client.shortenMemory(id, { strategy: 'trim' })).toMatchObject({ wanted: 'trim' })

@@ -13,7 +13,7 @@ import { type CountTokens, loadTokenCounter } from './tokens.ts'
 export interface MemoryWish {
   strategy: MemoryStrategy
   budget: number
-  /** Somebody asked for it, whether or not it is too much. */
+  /** A person asked for it, whether or not the budget is exceeded. */
   isWanted: boolean
 }
 

@@ -46,7 +46,7 @@ export interface ToolRunner {
 export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
   const { policies, results, log } = deps
   const policyOf = (tool: Tool) => policies[tool.name] ?? tool.policy
-  /** Whoever may not change files can't have a tool do it for them, unless somebody who may says so. */
+  /** A caller without `workspace:write` can't have a tool change files, unless a person with that scope approves. */
   const policyFor = (tool: Tool, turn: Turn) =>
     policyOf(tool) === 'allow' && !tool.isReadOnly && !turn.mayChangeFiles ? 'ask' : policyOf(tool)
   const offered = deps.tools.filter((tool) => policyOf(tool) !== 'deny')

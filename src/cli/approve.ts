@@ -25,7 +25,7 @@ Examples:
     .action(async (conversation: string | undefined, flags: ApproveFlags) => {
       const client = await connect(flags)
       if (conversation !== undefined && !conversation.startsWith('conv_')) {
-        throw new CommandError(`${conversation} is not the id of a conversation; a message goes behind -m`)
+        throw new CommandError(`${conversation} is not the id of a conversation; to give a message, use -m`)
       }
       const id = await conversationId(client, conversation)
       const done = await client.approve(id, flags.message === undefined ? {} : { message: flags.message })

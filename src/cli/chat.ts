@@ -121,7 +121,7 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
 async function sendLine(view: ConversationView, content: string, input: Interface): Promise<void> {
   try {
     const { queue_position } = await view.send(content)
-    if (queue_position > 0) console.log(dim(`(waits behind ${queue_position})`))
+    if (queue_position > 0) console.log(dim(`(queued after ${queue_position})`))
   } catch (error) {
     if (!isExpected(error)) throw error
     console.error(`waymark: ${(error as Error).message} It was not sent.`)
@@ -141,7 +141,7 @@ function isExpected(error: unknown): boolean {
 /** With the whole of what would run. */
 type WholeAsk = PendingAsk & { question: QuestionView }
 
-/** What the agent asks just now. What was being typed is set aside while a question stands, and comes back behind it. */
+/** The agent's current question. The line that was being typed is set aside and restored after the answer. */
 function createAsks(input: Interface) {
   const asks: WholeAsk[] = []
   let draft = ''

@@ -44,7 +44,7 @@ function print({ parted_after, from, to, files }: Comparison, isDetailed: boolea
   console.log(
     parted_after === 0
       ? bold('They have nothing in common.')
-      : bold(`They part behind event ${parted_after}.`),
+      : bold(`They diverge after event ${parted_after}.`),
   )
   for (const side of [from, to]) printSide(side)
   if (files === null)

@@ -59,7 +59,7 @@ Examples:
     })
 }
 
-/** Nothing that somebody wrote goes without a word. */
+/** Lists every message that was removed. */
 function printCleared(cleared: DeletedMessage['cleared']): void {
   for (const { content } of cleared) console.log(`Taken out of the queue: ${printable(content)}`)
 }

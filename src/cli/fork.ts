@@ -20,7 +20,7 @@ export function forkCommand(): Command {
   return commandWith('fork', ['project', 'dataDir', 'url'])
     .description('Begin another conversation with the history of this one')
     .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--at <event>', 'behind this event; default: the last one', eventNumber)
+    .option('--at <event>', 'after this event; default: the last one', eventNumber)
     .addOption(
       new Option('--before <message>', 'just before this message, to say it in other words').conflicts('at'),
     )

@@ -3,7 +3,7 @@ export class CommandError extends Error {}
 
 const isTerminal = () => process.stderr.isTTY
 
-/** Progress on standard error, on one line that renews itself; nothing when nobody is looking. */
+/** Progress on standard error, on one line that is rewritten; nothing when it is not a terminal. */
 export function showProgress(text: string): void {
   if (isTerminal()) process.stderr.write(`\r\u001b[K${text}`)
 }

@@ -221,7 +221,7 @@ function markText(mark: Mark): string | null {
     case 'forked':
       return `forked from ${mark.parentConversationId} at event ${mark.fromEventNumber}`
     case 'cut':
-      return `cut behind event ${mark.after}`
+      return `cut after event ${mark.after}`
     // There is one a message: `waymark checkpoints` lists them.
     case 'checkpoint':
       return null

@@ -6,7 +6,7 @@ import { CommandError } from './output.ts'
 import { createProgram } from './program.ts'
 
 export async function runCli(): Promise<void> {
-  // Whoever reads our output may have had enough: `waymark log | head`.
+  // The reader of our output may have closed it: `waymark log | head`.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     process.exit(0)

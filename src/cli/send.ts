@@ -71,7 +71,7 @@ Examples:
           },
           along,
         )
-        if (queue_position > 0) console.error(dim(`(waits behind ${queue_position})`))
+        if (queue_position > 0) console.error(dim(`(queued after ${queue_position})`))
         process.once('SIGINT', () => void client.cancelRun(conversation.id, run_id))
         const run = await view.ended(run_id)
         if (!run) throw new CommandError('the message was taken out of the queue')

@@ -67,7 +67,7 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   await prepareDataDir(config.dataDir)
   // Agreed to, or new.
   await trust(config)
-  // A server goes on when nobody reads what it prints any more.
+  // Keep serving when the reader of our output has gone.
   process.stdout.removeAllListeners('error').on('error', () => {})
   const server = await startServer(config).catch(async (error: unknown) => {
     if (isPortInUse(error)) {

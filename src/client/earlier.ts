@@ -7,7 +7,7 @@ import { type ClientOptions, request } from './request.ts'
 /** A part of a line that ends before some event and begins at a person's message, so that no run is torn. */
 export interface TranscriptPart {
   transcript: Transcript
-  /** The cursor behind its last event. */
+  /** The cursor after its last event. */
   cursor: string | null
 }
 

@@ -6,7 +6,7 @@ import type { StreamOptions } from './stream.ts'
 import { followTranscript, type ReaderMemory } from './transcript.ts'
 
 /**
- * A conversation that is shown from its end: the last part first, then what happens, and what lies before when somebody goes
+ * A conversation that is shown from its end: the last part first, then live events, and earlier parts when a person scrolls
  * there. However long it is, its end is there at once.
  */
 export interface Feed {
@@ -27,7 +27,7 @@ const AT_LEAST = 400
 const EARLIER = 1500
 
 export function createFeed(client: ClientOptions, conversationId: string): Feed {
-  /** What was read back, and what is followed behind it. */
+  /** The part that was read back, and the part that is followed live after it. */
   let before: Transcript | null = null
   let live: Transcript = emptyTranscript()
   let reading: Promise<void> | null = null

@@ -105,7 +105,7 @@ export interface Client {
   /** Takes in such a file. */
   import(archive: ReadableStream): Promise<ImportReport>
   audit(query?: Paging): Promise<AuditList>
-  /** A page of the ledger: behind a cursor, or the one that ends just before an event. */
+  /** A page of the ledger: after a cursor, or the one that ends just before an event. */
   events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
   /** What this server is, and what the token may do here. */
   about(): Promise<About>

@@ -32,7 +32,7 @@ export class RequestError extends Error {
   }
 }
 
-/** No answer at all: nobody listens there, or the network is down. */
+/** No answer at all: no server listens there, or the network is down. */
 export class ConnectionError extends Error {
   constructor(url: string, cause: unknown) {
     const inner = (cause as Error).cause

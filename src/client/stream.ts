@@ -22,7 +22,7 @@ export type StreamState = 'connecting' | 'connected' | 'waiting'
 
 export type StreamItem =
   | { type: 'frame'; cursor: string; frame: AnyFrame; text: string }
-  /** What was seen behind this event is no longer on the line. */
+  /** Events after this one are no longer on the line. */
   | { type: 'cut'; after: number; cursor: string | null }
 
 const FIRST_WAIT_MS = 250

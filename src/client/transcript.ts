@@ -8,7 +8,7 @@ import { pause, type StreamItem, type StreamOptions, streamLedger, waitFor } fro
 export interface TranscriptOptions extends Omit<StreamOptions, 'cursor'> {
   /** Begin with the last so many events, or a few more, instead of the first. */
   tail?: number
-  /** Hears, before the transcript that shows it, that what was seen behind an event has left the line. */
+  /** Called before the transcript that shows it: the events after this one are no longer on the line. */
   onCut?: (after: number) => void
 }
 
@@ -79,7 +79,7 @@ async function openReader(
 
 function createTranscriptReader(begin: Transcript, beginCursor: string | null) {
   let transcript = begin
-  /** The cursor behind each entry's last event, for going back to the start of one that a cut went through. */
+  /** The cursor after each entry's last event, for returning to the start of an entry that a cut divides. */
   const places: { seq: number; cursor: string }[] =
     beginCursor === null ? [] : [{ seq: begin.head, cursor: beginCursor }]
 

@@ -1,9 +1,9 @@
 import type { Cursor } from '../protocol/cursor.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 
-/** What the agent's graph remembers, step by step. The bytes are the graph's own; nobody else looks into them. */
+/** What the agent's graph remembers, step by step. The bytes are opaque to everything but the graph. */
 export interface AgentStates {
-  /** Stores a state. Refused with `lease_lost` when the run is held by somebody else by now (L8). */
+  /** Stores a state. Refused with `lease_lost` when another worker holds the run by now (L8). */
   put(state: NewAgentState, fence: Fence | null): Promise<void>
   putWrites(place: StatePlace, writes: readonly AgentWrite[], fence: Fence | null): Promise<void>
   /** The state with this id, or a thread's newest. A thread that lacks the id inherits it from whichever has it. */
@@ -16,7 +16,7 @@ export interface AgentStates {
   putEntries(chunk: EntryChunk, fence: Fence | null): Promise<void>
   /** The chunk with this id and all before it, the oldest first. */
   entries(id: string): Promise<Uint8Array[]>
-  /** Where a run begins on its line: behind which state, and where its own frames are. */
+  /** Where a run begins on its line: after which state, and where its own frames are. */
   past(query: { tenant: string; conversationId: ConversationId; runId: RunId }): Promise<RunPast>
 }
 

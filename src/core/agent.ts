@@ -30,10 +30,10 @@ export interface Turn {
   workspaceId: string | null
   hold: RunHold
   message: { messageId: string; content: string; extras: MessageExtras }
-  /** Otherwise whoever may is asked before a tool changes anything. */
+  /** Otherwise a person with that scope must approve each tool that changes files. */
   mayChangeFiles: boolean
   writer: RunWriter
-  /** What the run's frames say so far; more than nothing when somebody worked on it before. */
+  /** The run's frames so far; not empty when another worker has worked on it before. */
   record: RunRecord
   signal: AbortSignal
   /** Renews the lease, by the database's clock; throws `lease_lost` when another worker holds the run (R4). */

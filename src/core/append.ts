@@ -32,7 +32,7 @@ export function refuseAppend(
   if (run.epoch !== attempt.epoch) return 'lease_lost'
   if (run.ended) return 'run_ended'
   if (run.segment !== headSegment) return 'segment_cut'
-  // Frames are sent without waiting for each: when one could not be stored, none behind it may be (L3).
+  // Frames are sent without waiting for each: when one could not be stored, no later one may be (L3).
   if (run.frames !== attempt.after) return 'frame_missing'
   return null
 }

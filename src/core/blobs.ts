@@ -4,7 +4,7 @@ export interface BlobStore {
   put(key: string, bytes: Uint8Array): Promise<void>
   /** Null when there is no such blob. */
   get(key: string): Promise<Uint8Array | null>
-  /** Unless it was put after this time, in milliseconds: then somebody is about to refer to it. Answers whether it has gone. */
+  /** Unless it was put after this time, in milliseconds: then a writer is about to refer to it. Returns whether it was deleted. */
   delete(key: string, putBefore?: number): Promise<boolean>
   /** All, or those that were put before this time. */
   keys(putBefore?: number): AsyncIterable<string>

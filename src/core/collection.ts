@@ -1,6 +1,6 @@
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 
-/** What is deleted leaves its line at once, and the store when nobody can bring it back any more (D3, D4). */
+/** Deleted events leave their line at once, and the store when the deletion can no longer be undone (D3, D4). */
 
 export const HOUR_MS = 60 * 60 * 1000
 
@@ -23,7 +23,7 @@ export interface AuditEntry {
   details: Record<string, unknown>
 }
 
-/** Events of one segment that no line reaches: all behind `keepTo`. */
+/** Events of one segment that no line reaches: all after `keepTo`. */
 export interface Unreachable {
   segment: number
   keepTo: number
@@ -66,7 +66,7 @@ export interface Collecting {
 }
 
 /**
- * What the collector needs of the store. Once something has expired nobody can go back to it, and nothing that no line
+ * What the collector needs of the store. Once something has expired it can't be brought back, and nothing that no line
  * reaches then can ever be reached again: so it may be removed bit by bit, by anybody, while everything else goes on.
  */
 export interface CollectionStore {

@@ -20,7 +20,7 @@ export interface Entry {
 /** A file whose whole text goes to the model (C3). */
 export interface ActiveFile {
   path: string
-  /** Sent whole; or, of one that nobody works on now, only that it says something else, or is gone. */
+  /** Sent whole; for a file that is not active now, only that it has changed or is gone. */
   state: 'whole' | 'changed' | 'gone'
   text: string
   sha256: string | null
@@ -244,7 +244,7 @@ function stepOf({ chain, now, model, provider, isKept, entries, earlier, broken 
   if (!chain) return 'first'
   if (chain.model !== model || chain.provider !== provider) return 'changed'
   if (now - chain.at >= CHAIN_MS) return 'expired'
-  // What it has seen is more than there is: a memory was cut behind its back.
+  // The provider has seen more than there is: the memory was shortened since.
   return chain.entries > earlier.count + entries.length ? 'memory' : 'follow_up'
 }
 

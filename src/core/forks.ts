@@ -12,7 +12,7 @@ export interface ForkRequest {
   tenant: string
   conversationId: ConversationId
   by: string
-  /** Null: behind the last event. */
+  /** Null: after the last event. */
   at: Place | null
   title?: string | undefined
   /** Leave them alone; put them back to the place first; or give the fork a working copy of its own. */

@@ -17,7 +17,7 @@ export interface Ledger {
   fork(command: ForkCommand): Promise<CreateResult>
   /** The fork that was made for this request before, or null. */
   forkedBefore(tenant: string, idempotency: Idempotency): Promise<Conversation | null>
-  /** The same for the conversation itself: what lay behind the place leaves its line (D1). */
+  /** The same for the conversation itself: the events after the place leave its line (D1). */
   cut(command: CutCommand): Promise<Cut>
   /** Back to the line that the conversation left last of those that have this message: undoes a cut (D3). */
   undoCut(command: UndoCutCommand): Promise<UndoneCut>
@@ -34,8 +34,8 @@ export interface Ledger {
   /** Starts a run on the conversation's head and returns its first epoch. */
   openRun(command: OpenRunCommand): Promise<RunHold>
   /**
-   * Raises the run's epoch, so that whoever held it before can't append any more (L8). With `from`, only when that is
-   * still its epoch: for a holder that goes on behind a frame that was not stored.
+   * Raises the run's epoch, so that its previous holder can't append any more (L8). With `from`, only when that is
+   * still its epoch: for a holder that continues after a frame that was not stored.
    */
   takeRun(tenant: string, runId: RunId, from?: number): Promise<RunHold>
 
@@ -121,13 +121,13 @@ export type AppendResult =
   | { ok: true; firstSeq: number; lastSeq: number }
   | { ok: false; refusal: AppendRefusal }
 
-/** A place on a line: behind an event, or just before the message with this id. */
+/** A place on a line: after an event, or just before the message with this id. */
 export type Place = { after: number } | { before: string }
 
 export interface ForkCommand {
   tenant: string
   conversationId: ConversationId
-  /** Null: behind the last event. */
+  /** Null: after the last event. */
   at: Place | null
   newConversationId: ConversationId
   newSegmentId: SegmentId
@@ -186,7 +186,7 @@ export interface PageQuery {
 
 export interface Page {
   conversationId: ConversationId
-  /** Set when the reader's place is no longer on the line: it must drop everything behind this one first (L7). */
+  /** Set when the reader's place is no longer on the line: it must discard all events after this cursor first (L7). */
   cut: Cursor | null
   firstSeq: number
   /** The frames, to the byte. */

@@ -35,9 +35,9 @@ export function partsBetween(line: Line, from: number, to: number): LinePart[] {
 }
 
 export interface ReadingPlace {
-  /** Read on behind this event of the line. */
+  /** Continue reading after this event of the line. */
   after: number
-  /** Set when the reader has seen events that are not on the line: it must drop all behind this one (L7). */
+  /** Set when the reader has seen events that are not on the line: it must discard all events after this one (L7). */
   cutAfter: number | null
 }
 

@@ -89,7 +89,7 @@ interface KnownItem {
   name?: string
 }
 
-/** Calls, outcomes and reasoning of older turns leave one line behind. */
+/** Replaces the calls, outcomes and reasoning of older turns by one line. */
 function withoutTools(entries: readonly Entry[], current: string): Entry[] {
   const kept: Entry[] = []
   const notes = new Map<string, { entry: Entry; names: string[] }>()

@@ -3,7 +3,7 @@ import type { Idempotency, RunHold } from './ledger.ts'
 import type { Grant, Question } from './questions.ts'
 import type { RagScope } from './retrieval.ts'
 
-/** How many messages may wait behind the one that is being worked on (R1). */
+/** How many messages may wait after the one that is being answered (R1). */
 export const MAX_WAITING = 10
 
 /**
@@ -24,7 +24,7 @@ export interface Queue {
   cancel(command: CancelCommand & { runId: RunId }): Promise<void>
   /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
   stop(command: CancelCommand): Promise<RunId | null>
-  /** The same for the active run, and takes out all that waits behind it, which it answers (D2). */
+  /** The same for the active run; also removes and returns all messages that wait after it (D2). */
   stopAll(command: CancelCommand): Promise<{ runId: RunId | null; waiting: WaitingMessage[] }>
 
   /** Stores that a person is asked; asking again for the same call changes nothing. */
@@ -33,7 +33,7 @@ export interface Queue {
   question(query: QuestionQuery): Promise<Question>
   answer(command: AnswerCommand): Promise<void>
 
-  /** The next run that nobody holds, now held by this worker, or null. */
+  /** Claims the next free run for this worker; null when there is none. */
   claim(command: ClaimCommand): Promise<Claim | null>
   /** Holds these runs for longer; answers which are still the worker's own. */
   renew(worker: string, runIds: readonly string[], leaseMs: number): Promise<RunId[]>
@@ -55,7 +55,7 @@ export interface EnqueueCommand {
   messageId: string
   content: string
   extras?: MessageExtras
-  /** Whether whoever sent it may change files; otherwise a person who may is asked before a tool does. */
+  /** Whether the sender may change files; otherwise a person with that scope must approve each tool that does. */
   mayChangeFiles: boolean
   idempotency?: Idempotency
 }
@@ -148,7 +148,7 @@ export interface Claim {
   extras: MessageExtras
   mayChangeFiles: boolean
   hold: RunHold
-  /** Whether somebody held it before, who is gone. */
+  /** Whether another worker held it before and is gone. */
   isTakenOver: boolean
 }
 

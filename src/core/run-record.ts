@@ -148,7 +148,7 @@ export function closeItems(record: RunRecord): FrameDraft<'output_item.done'>[] 
   return record.openItems().map((item) => ({ kind: 'output_item.done', ...item, status: 'incomplete' }))
 }
 
-/** The same for calls that nobody will come back to: no card is left without an outcome. */
+/** The same for calls that no worker will resume: no card is left without an outcome. */
 export function closeCalls(record: RunRecord): FrameDraft[] {
   return record.openCalls().flatMap(({ asked, hasBegun }) => {
     if (!asked) return []

@@ -5,11 +5,11 @@ import type { RunRecord } from './run-record.ts'
 
 /** Frames of one run on their way to the ledger, handed over without waiting for each. */
 export interface RunWriter {
-  /** Throws when an earlier frame could not be stored: nothing may come behind it (L3). */
+  /** Throws when an earlier frame could not be stored: nothing may come after it (L3). */
   write(...frames: FrameDraft[]): void
   /** Resolves when everything written so far is durable, and throws when it could not be. */
   flush(): Promise<void>
-  /** To be awaited by whoever writes much: resolves when not too much is under way. */
+  /** Await it when writing a lot: resolves when few appends are in flight. */
   room(): Promise<void> | undefined
 }
 
@@ -120,7 +120,7 @@ const deltaKinds = new Set([
   'tool.arguments.delta',
   'tool.code.delta',
 ])
-/** So that whoever watches still sees words come, not pages. */
+/** Small enough that readers see words arrive, not pages. */
 const MOST_JOINED = 400
 
 type Delta = FrameDraft & { delta: string }

@@ -39,7 +39,7 @@ export const DIGEST_BYTES = 32
 /** What the first event of a root segment is chained to. */
 export const genesis: Tip = { seq: 0, bytes: 0, digest: new Uint8Array(DIGEST_BYTES) }
 
-/** Gives a draft its place behind `tip`: the bytes made here are the bytes that everyone will ever see (L4, L9). */
+/** Gives a draft its place after `tip`. The bytes made here are the bytes that every reader will ever see (L4, L9). */
 export function seal(tip: Tip, stamp: Stamp, draft: DraftText): { event: SealedEvent; tip: Tip } {
   const seq = tip.seq + 1
   const head = frameHead(seq, stamp)

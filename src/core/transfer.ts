@@ -120,7 +120,7 @@ export interface KnownFamily {
   segments: { id: string; digest: string | null }[]
 }
 
-/** Where a family enters. Nobody sees it before `finish`; what a crash has left is removed by the next try. */
+/** Where a family enters. It stays hidden until `finish`; the next attempt removes what a crash left. */
 export interface FamilyTarget {
   /** Removes what an import of these that did not finish has left. */
   abort(tenant: string, ids: readonly ConversationId[]): Promise<void>

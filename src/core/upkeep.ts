@@ -3,7 +3,7 @@ import type { ProjectionRows } from './projection.ts'
 /** The store as it is, across tenants and including what no line shows: for verifying and rebuilding. */
 export interface Upkeep {
   segments(options?: { onlyUnprojected?: boolean }): AsyncIterable<SegmentRecord>
-  /** The segment's events behind `after`, up to and including `to`. */
+  /** The segment's events after `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
   /** The runs that write to this segment and its last event, as they are at one moment. */
   books(segment: number): Promise<{ runs: RunRecord[]; seq: number }>

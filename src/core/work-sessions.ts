@@ -231,7 +231,7 @@ export interface WorkStore {
     workspaceId: string,
     change: WorkChange & { safety: FrameDraft<'workspace.checkpoint'> },
   ): Promise<void>
-  /** The change that somebody began and has not ended. */
+  /** The change that was begun and has not ended. */
   pending(workspaceId: string): Promise<WorkChange | null>
   /** Appends its frames and lets go of the workspace, in one transaction. False when that had been done. */
   finish(

@@ -46,7 +46,7 @@ interface Directives {
   waitMs: number
 }
 
-/** Lines that begin with `!` direct the model: tools to call, in order, and how to answer behind them. */
+/** Lines that begin with `!` direct the model: tools to call, in order, and how to answer after them. */
 function directivesIn(message: string): Directives {
   const found: Directives = { steps: [], say: null, think: 0, waitMs: 0 }
   for (const line of message.split('\n')) {
@@ -95,7 +95,7 @@ function summaryOf(message: string): string {
 /** The last name that a person gave, in the context that was sent. */
 function nameIn(items: readonly InputItem[]): string | null {
   for (const item of items.toReversed()) {
-    // Files and snippets tell nobody's name.
+    // Ignore names in files and snippets.
     if (item.role !== 'user' || isAround(item)) continue
     const found = [
       ...textOf(item.content).matchAll(/\b(?:I am|I['’]m|my name is)\s+(\p{L}[\p{L}'’-]*)/giu),
@@ -105,7 +105,7 @@ function nameIn(items: readonly InputItem[]): string | null {
   return null
 }
 
-/** What goes with a question and is nobody's words. */
+/** Context that is sent with a question and that no one wrote as a message. */
 function isAround(item: InputItem): boolean {
   return (
     item.role === 'user' &&

@@ -49,7 +49,7 @@ interface RequestBody {
   stream?: boolean
 }
 
-/** A small scripted model behind a real `/v1/responses`, for trying everything without a key. */
+/** A small scripted model that serves a real `/v1/responses`, for trying everything without a key. */
 export async function startDemoModel(options: DemoModelOptions = {}): Promise<DemoModel> {
   const { port = 0, expiryMs = 30 * DAY_MS } = options
   const stored = new Map<string, StoredResponse>()

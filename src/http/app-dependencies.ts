@@ -49,7 +49,7 @@ export interface AppDependencies {
   metrics: HttpMetrics
   /** The workspace that new conversations are about, unless they name another. */
   workspaceId: string
-  /** Nobody else works on this store: what we do not do is not done. */
+  /** No other process serves this store. */
   isOnlyServer: boolean
   about: Omit<About, 'scopes'>
   /** The page; null when it has not been built. */

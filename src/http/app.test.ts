@@ -224,7 +224,7 @@ describe('the HTTP API', () => {
 
     it("[L11] another tenant's ids, with the same body as ids that are not there", async () => {
       const { id } = await create({ title: 'mine' })
-      const token = await server.tokenFor('somebody else', ['conversations:read', 'conversations:write'])
+      const token = await server.tokenFor('another', ['conversations:read', 'conversations:write'])
       const headers = { Authorization: `Bearer ${token}` }
       for (const [index, path] of paths(id).entries()) {
         const foreign = await server.call(path, { headers })
@@ -342,7 +342,7 @@ describe('the HTTP API', () => {
       })
     })
 
-    it('a stream resumes behind Last-Event-ID, which counts more than the cursor in the URL', async () => {
+    it('resumes a stream after Last-Event-ID, which takes precedence over the cursor in the URL', async () => {
       const { id } = await converse()
       const { last_cursor } = (await (
         await server.call(`/conversations/${id}/ledger/events?limit=2`)

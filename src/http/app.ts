@@ -51,10 +51,10 @@ export function createApp(deps: AppDependencies): App {
         baseUri: ["'none'"],
         formAction: ["'self'"],
       },
-      // With 'no-referrer' browsers would hide where the sign-in form comes from, and we refuse whoever hides that.
+      // With 'no-referrer' browsers hide the origin of the sign-in form, and we reject requests without one.
       referrerPolicy: 'same-origin',
       xFrameOptions: 'DENY',
-      // Whether names have TLS is for whoever puts it in front of us to say.
+      // TLS is up to the proxy in front of us.
       strictTransportSecurity: false,
     }),
   )

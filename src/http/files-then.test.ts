@@ -41,7 +41,7 @@ describe('the files as they were at an event', () => {
               .join('\n'),
           )
         }
-        // What the edits say, one behind the other, from what was there at first.
+        // The edits applied one after the other to the initial content.
         const wanted = new Map<string, string | null>()
         for (const path of paths) wanted.set(path, (await server.client.file(id, { path, at: 2 })).text)
         const steps = all.flat()
@@ -140,7 +140,7 @@ describe('the files as they were at an event', () => {
     expect(unsure.map(({ path }) => path)).toEqual(['link.txt', 'big.txt'])
   })
 
-  it('[P7] at a checkpoint they are that checkpoint’s, also where files were put back right behind it', async () => {
+  it('[P7] at a checkpoint they are that checkpoint’s, also where files were restored right after it', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, call('write_to_file', { path: 'v.txt', content: 'v1\n' }))
     await server.client.approve(id)

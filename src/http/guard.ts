@@ -4,7 +4,7 @@ import { WaymarkError } from '../protocol/errors.ts'
 const LOOPBACK_HOSTS = ['127.0.0.1', 'localhost', '[::1]']
 
 /**
- * Refuses requests that were meant for somebody else. This server runs commands, and any web page can reach localhost:
+ * Rejects requests that were meant for another host or came from another site. This server runs commands, and any web page can reach localhost:
  * a foreign Host is a name that was rebound to us, a foreign Origin is another site's script.
  */
 export function guardHostAndOrigin(allowedHosts: readonly string[]): MiddlewareHandler {

@@ -268,7 +268,7 @@ describe('forks over HTTP', () => {
     writeFileSync(at('v.txt'), 'by hand')
     expect(await filesAt(id, ended)).toBe('1')
     expect(await filesAt(fork.id, ended)).toBe('1')
-    // Behind a run that the line has left in the middle, the files are as they are.
+    // After a run that the line left in the middle, the files are as they are.
     const half = await server.client.fork(id, { event_number: middle })
     expect(await filesAt(half.id)).toBe('by hand')
     const [, second] = await questions(id)

@@ -21,7 +21,7 @@ describe('what happens beside a run', () => {
   it('a conversation that is deleted ends the streams that wait in it, and nothing else', async () => {
     const { id } = await server.client.createConversation()
     await server.client.sendMessage(id, { content: '!wait 50\n!say 1000' })
-    const waiting = await streamed(id, 'behind it')
+    const waiting = await streamed(id, 'after it')
     await server.client.deleteConversation(id)
     expect(await waiting.text()).toMatch(/event: (removed|problem)/)
     const other = await server.client.createConversation()
@@ -45,7 +45,7 @@ describe('what happens beside a run', () => {
     expect((await frameWhen(server, id, 'final')).final.response_text).toContain('Hello next')
   })
 
-  it('a long run that is over is streamed whole to whoever sends its message again', async () => {
+  it('streams a finished run whole when its message is sent again', async () => {
     const { id } = await server.client.createConversation()
     const key = { 'Idempotency-Key': newId('msg') }
     const first = framesIn(await (await streamed(id, '!wait 1\n!say 800', key)).text())
@@ -54,7 +54,7 @@ describe('what happens beside a run', () => {
     expect(framesIn(await slow.text())).toEqual(first)
   })
 
-  it('whoever may not change files has somebody who may asked', async () => {
+  it('asks a person with the scope when the sender may not change files', async () => {
     const token = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
     const { id } = await server.client.createConversation()
     const init = jsonBody({

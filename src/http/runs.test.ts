@@ -192,7 +192,7 @@ describe('messages and runs', () => {
     expect(finalOf(framesIn(await again.text())).status).toBe('completed')
   })
 
-  it('takes a waiting message out, and whoever waits for its frames is told', async () => {
+  it('removes a waiting message and ends the streams of its frames', async () => {
     const id = await newConversation()
     const first = await send(id, '!wait 20\n!say 2000')
     const { headers, ...init } = jsonBody({ content: 'never' })
@@ -428,7 +428,7 @@ describe('messages and runs', () => {
     }
   })
 
-  it('a conversation deleted in the middle of a run leaves nothing behind that works', async () => {
+  it('ends the run of a conversation that is deleted in the middle of it', async () => {
     const id = await newConversation()
     await send(id, '!wait 10\n!say 5000')
     await frameWhen(server, id, 'message.delta')
@@ -479,7 +479,7 @@ describe('an approval and a restart', () => {
     await rm(project, { recursive: true })
   })
 
-  it('an answer given while nobody works on the run counts when somebody does', async () => {
+  it('keeps an answer that was given while no worker held the run', async () => {
     const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
     const first = await startTestServer({ project })
     const { id } = await first.client.createConversation()

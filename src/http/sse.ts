@@ -26,7 +26,7 @@ export function openEventStream(response: ServerResponse, stopping: AbortSignal)
     gone.abort()
   }
   response.on('close', leave)
-  // Whoever left while we were reading has closed already, and won't again.
+  // A client that left during the read has already emitted `close`.
   if (response.closed || response.destroyed) leave()
   const signal = AbortSignal.any([gone.signal, stopping])
   response.writeHead(200, {

@@ -233,7 +233,7 @@ describe('work sessions', () => {
     expect([existsSync(at('sub/empty')), existsSync(at('sub/another'))]).toEqual([true, true])
   })
 
-  it('[W6] a store that was lost keeps nobody from working', async () => {
+  it('[W6] keeps working after the store of objects was lost', async () => {
     await ask(server, id, write('a.txt', 'two\n'))
     const store = join(server.config.dataDir, 'store/objects/pack')
     const [before] = (await server.client.checkpoints(id)).items

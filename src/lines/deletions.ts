@@ -29,14 +29,14 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
   const { ledger, queue, clock, retentionMs, stopMs = STOP_MS } = deps
   const until = (at: number) => timestamp(at + retentionMs)
 
-  /** Ends what is being worked on, as a person's Stop would, and takes out what waits behind it (D2); answers that. */
+  /** Stops the active run, as a person's Stop would, and removes the messages that wait after it (D2); returns those. */
   async function stopAll(who: Who): Promise<WaitingMessage[]> {
     const deadline = performance.now() + stopMs
     const cleared: WaitingMessage[] = []
     while (performance.now() < deadline) {
       const { runId, waiting } = await queue.stopAll(who)
       cleared.push(...waiting)
-      // Somebody may have sent another message meanwhile: it goes the same way.
+      // Another message may have arrived in the meantime: stop that too.
       if (runId === null) break
       await hasEnded(who, deadline - performance.now())
     }
@@ -88,7 +88,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
         const cut = await ledger.cut({ tenant, conversationId, ...place, by })
         return answer(conversationId, cut, cleared)
       } catch (error) {
-        // Somebody else may have been faster.
+        // Another process may have been faster.
         if (!(error instanceof WaymarkError) || error.code !== 'message_not_found') throw error
         const theirs = await ledger.deletable(tenant, conversationId, messageId)
         if (!theirs) throw error

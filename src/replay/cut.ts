@@ -2,7 +2,7 @@ import type { Entry, Transcript } from './transcript.ts'
 
 /**
  * The transcript as it was after event `after`. An entry that reaches across the cut can't be taken back by half, so it
- * goes as a whole with all behind it, and `head` then says where to read on from: it may be before `after`.
+ * is removed as a whole with all entries after it; `head` is then where to continue reading, which may be before `after`.
  */
 export function cutTranscript(transcript: Transcript, after: number): Transcript {
   if (after >= transcript.head) return transcript

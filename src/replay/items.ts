@@ -85,7 +85,7 @@ export function updateItem(
   items[index] = change({ ...made, itemIds })
 }
 
-/** Behind the response's last item with a smaller index; a response's first item comes last of all. */
+/** After the response's last item with a smaller index; the first item of a response goes to the end. */
 function placeFor(items: readonly Item[], frame: ItemAnchor): number {
   const responseId = frame.response_id ?? null
   const after = items.findIndex(

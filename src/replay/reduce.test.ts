@@ -326,7 +326,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('a conversation.truncated frame takes back what lies behind its cut, the title too', () => {
+  it('removes everything after the cut of a conversation.truncated frame, the title too', () => {
     const before = frames([
       { kind: 'conversation.created', title: 'First' },
       { kind: 'message.user', message_id: 'msg_1', content: 'kept' },
@@ -353,7 +353,7 @@ describe('frames become a transcript:', () => {
     expect(cutTranscript(transcript, 4)).toBe(transcript)
   })
 
-  it('a cut takes back what the events behind it have done to entries before it', () => {
+  it('takes back changes that events after the cut made to earlier entries', () => {
     const open = frames([
       { kind: 'message.user', message_id: 'msg_1', content: 'one', run: null },
       { ...word(0, 'un'), run: 'run_1' },
@@ -409,7 +409,7 @@ describe('frames become a transcript:', () => {
     )
   })
 
-  it('[P6] parts that begin at a message join to what the whole gives, also behind a run that never ended', () => {
+  it('[P6] parts that begin at a message join to what the whole gives, also after a run that never ended', () => {
     const message = (id: string): FrameDraft => ({ kind: 'message.user', message_id: id, content: id })
     const said = (delta: string): FrameDraft => ({
       kind: 'message.delta',

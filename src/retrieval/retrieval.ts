@@ -175,7 +175,7 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     return files.filter(isWanted).map((file) => file.path)
   }
 
-  /** What a file no longer says is not found in it, whoever changed it since it was indexed. */
+  /** Snippets that a file no longer contains are not found, even if the file changed after it was indexed. */
   async function stillThere(
     merged: readonly { hit: ChunkHit; score: number }[],
     workspace: string | null,

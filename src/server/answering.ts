@@ -30,7 +30,7 @@ import { type ProjectFiles, programPath } from './project-files.ts'
 import type { Store } from './store.ts'
 
 const DEFAULT_MODEL = 'gpt-5.5'
-/** Whoever starts the server is served first. */
+/** Answer the first requests before loading what they do not need. */
 const LOAD_AFTER_MS = 1500
 
 export interface ModelNote {
@@ -78,7 +78,7 @@ export async function startAnswering(
   const found = await sandboxHere(config)
   const toolsIn = createToolsIn(config, found, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
-  // Without a key and without an address there is nobody to talk to.
+  // Without a key and an address there is no provider to talk to.
   const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
   const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
   const mcp = createMcpTools({

@@ -18,7 +18,7 @@ import type { Store } from './store.ts'
 
 /** How often it is looked whether another process has left something unfinished. */
 const RECOVER_MS = 10_000
-/** Whoever starts the server is served first. */
+/** Answer the first requests before scanning the files. */
 const LOOK_AFTER_MS = 1000
 const PROGRESS_FROM = 10_000
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
@@ -30,9 +30,9 @@ export interface ProjectFiles {
   bundles: Pick<Workspace, 'writeBundle' | 'readBundle' | 'has'>
   /** What tools work on. */
   folderOf(workspaceId: string): ToolFolder
-  /** Drops files that nobody reaches any more; answers how many bytes. */
+  /** Drops files that no conversation reaches any more; returns how many bytes. */
   dropUnreachable(graceMs?: number): Promise<number>
-  /** Has somebody told when files were put back. */
+  /** Registers a listener for restored files. */
   onFilesChanged(tell: (workspaceId: string) => Promise<void>): void
   close(): Promise<void>
 }

@@ -22,7 +22,7 @@ export async function issueToken(
   return secret
 }
 
-/** The token of whoever runs the server here. */
+/** Registers the token of the person who runs this server. */
 export async function registerLocalToken(
   tokens: TokenStore,
   token: string,

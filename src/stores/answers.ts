@@ -12,7 +12,7 @@ function isRefusal(result: unknown): result is Refusal {
   return typeof result === 'object' && result !== null && 'refused' in result
 }
 
-/** What the store could not do is an error of its own, told to whoever waits (L3). */
+/** Turns a failure of the store into an error for the caller (L3). */
 export async function stored<T>(work: Promise<T>, what: 'read' | 'write' = 'write'): Promise<T> {
   try {
     return await work

@@ -5,7 +5,7 @@ export interface Engine {
   read<K extends ReadName>(name: K, argument: ReadArgument<K>): Promise<ReadResult<K>>
   /**
    * Runs the writes in one transaction and answers when they are durable. Groups are worked off in the order of the
-   * calls. A group that fails is tried again one write at a time, so that nobody's error is anybody else's.
+   * calls. A group that fails is retried one write at a time, so that one write's error affects no other.
    */
   write(group: readonly Write[]): Promise<Outcome[]>
   /** One process at a time uses the database, so whatever it does not do itself has not happened. */

@@ -153,7 +153,7 @@ function pendingAppend(request: AppendRequest, caller: PendingAppend['callers'][
   }
 }
 
-/** Nothing joins behind a terminal frame: that append must be refused on its own (L5). */
+/** Nothing joins an append that ends in a terminal frame: a later append must be refused on its own (L5). */
 function mayJoin({ argument: last, characters }: PendingAppend, request: AppendRequest): boolean {
   return (
     last.conversationId === request.conversationId &&
@@ -162,7 +162,7 @@ function mayJoin({ argument: last, characters }: PendingAppend, request: AppendR
     last.timestamp === request.timestamp &&
     last.tenant === request.tenant &&
     characters < MAX_GROUP_CHARACTERS &&
-    // What does not come right behind it must say so itself: something between may have failed (L3).
+    // An append that does not follow directly states so itself: one in between may have failed (L3).
     (request.runId === null || last.after + last.drafts.length === request.after) &&
     !isTerminalKind(last.drafts.at(-1)?.kind ?? '')
   )

@@ -144,7 +144,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       await expect(append(final('twice'), delta('x'))).rejects.toThrow(/terminal/)
     })
 
-    it('[L5] refuses what comes behind a terminal frame in the same moment', async () => {
+    it('[L5] refuses an append after a terminal frame in the same batch', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)
       const append = (frame: FrameDraft) =>
@@ -153,7 +153,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(late).toEqual({ ok: false, refusal: 'run_ended' })
     })
 
-    it('[L3] refuses frames of a run behind one that was not stored', async () => {
+    it('[L3] refuses frames of a run after one that was not stored', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)
       const append = (hold: typeof run, text: string) =>
@@ -299,7 +299,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
           expect(frames.length).toBeLessThanOrEqual(limit)
           expect(frames).toEqual(all.slice(firstSeq - 1, last.seq))
           expect(atEnd).toBe(last.seq === all.length)
-          // Whoever has read it goes on from there.
+          // A reader continues from there.
           const next = await page(child, last)
           expect(next.frames[0]).toBe(all[last.seq])
           if (atEnd) expect(next.digest).toBe(digest)

@@ -94,11 +94,11 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     spilling.set(conversationId, turn)
     return stored(turn)
 
-    /** What comes behind a large frame waits for it, so that the order of calls is the order of events. */
+    /** Appends after a large frame wait for it, so that the order of calls is the order of events. */
     async function appendInTurn(next: AppendRequest, earlier: Promise<unknown> | undefined) {
       const ready = Promise.all(drafts.map(async (draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
       const [, prepared] = await Promise.allSettled([earlier, ready])
-      // In one step with handing it over: whoever does not find us here any more comes behind us.
+      // Delete in the same tick as the hand-over, so that later appends queue after this one.
       if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
       if (prepared.status === 'rejected') throw prepared.reason
       return await writes.append({ ...next, drafts: prepared.value })
@@ -226,7 +226,7 @@ export function createLedger(deps: LedgerDependencies): Ledger {
   }
 }
 
-/** Counts what was sent of each run, so that every append says what it comes behind. */
+/** Counts the frames sent for each run, so that every append states how many come before it. */
 function createSentCounts() {
   const counts = new WeakMap<RunHold, number>()
   return {

@@ -15,7 +15,7 @@ import type { OpenStore, TestStore } from '../../test/support/stores.ts'
 import type { Ledger, Page } from '../core/ledger.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
-/** What every store must do with lines: forks, cuts, undone cuts and what they leave behind. */
+/** What every store must do with lines: forks, cuts, undone cuts and what remains of them. */
 export function describeLines(engineName: string, open: OpenStore): void {
   describe(`lines on ${engineName}`, () => {
     let store: TestStore
@@ -45,7 +45,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
     const undo = (id: ConversationId, messageId: string) =>
       ledger.undoCut({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
 
-    it('[L2] a fork goes on counting behind its parent, and neither sees what the other adds', async () => {
+    it('[L2] continues the numbering of the parent in a fork, and neither sees what the other adds', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one', 'two', 'three')
       const child = await forkAt(root, 3)
@@ -119,7 +119,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect((await page(id, next.last)).cut).toBeNull()
     })
 
-    it('[L7] tells a reader of a segment that an undone cut left behind the same', async () => {
+    it('[L7] sends the same cut to a reader of a segment that an undone cut abandoned', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two')
       const [, two = ''] = await messageIds(id)
@@ -168,7 +168,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await contents(child)).toEqual(['one'])
     })
 
-    it('forks just before a message of a person, and behind the question of an answer', async () => {
+    it('forks just before a user message, and after the question of an answer', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one')
       const run = await startRun(ledger, id)
@@ -306,7 +306,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await store.collection.unreachable(Date.now(), null, 10)).toEqual([])
     })
 
-    it('[L7] whoever has read what was collected since is told where to cut', async () => {
+    it('[L7] tells a reader of collected events where to cut', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const { last } = await page(id)
@@ -332,11 +332,11 @@ export function describeLines(engineName: string, open: OpenStore): void {
       const [, two = ''] = await messageIds(id)
       await cutOf(ledger, id, { before: two })
       await undo(id, two)
-      await ledger.remove(TENANT, id, 'somebody')
+      await ledger.remove(TENANT, id, 'a person')
       const query = { tenant: TENANT, limit: 2, before: null }
       const first = await store.collection.audit(query)
       expect(first.items).toMatchObject([
-        { action: 'conversation.deleted', by: 'somebody', conversationId: id, details: { events: [1, 3] } },
+        { action: 'conversation.deleted', by: 'a person', conversationId: id, details: { events: [1, 3] } },
         { action: 'message.undeleted', details: { message_id: two, events: [3, 3], left: [3, 3] } },
       ])
       const rest = await store.collection.audit({ ...query, before: first.next })

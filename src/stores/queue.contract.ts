@@ -163,7 +163,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(again as Claim)
     })
 
-    it('[L8] a holder goes on behind a lost frame only while the run is its own', async () => {
+    it('[L8] continues after a lost frame only while the holder still has the run', async () => {
       const id = await newConversation(store.ledger)
       await send(id)
       const { hold } = (await store.queue.claim(worker({ leaseMs: 0 }))) as Claim
@@ -401,7 +401,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await finishAll()
     })
 
-    it('tells of every change to whoever listens', async () => {
+    it('notifies listeners of every change', async () => {
       const id = await newConversation(store.ledger)
       let told = 0
       const stop = store.queue.onChange((conversationId) => {

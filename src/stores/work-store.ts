@@ -27,7 +27,7 @@ export function createWorkStore(deps: { engine: Engine; clock: Clock; writes: Gr
     return accepted<ReadResult<K>>(await stored(engine.read(name, argument), 'read'))
   }
 
-  /** Whoever waits for the workspace hears of it through the conversation's queue. */
+  /** Runs that wait for the workspace are woken through the conversation's queue. */
   async function write<K extends WriteName>(name: K, argument: WriteArgument<K>, queueOf: string | null) {
     return accepted<WriteResult<K>>(await stored(writes.write(name, argument, queueOf, { queueOf })))
   }

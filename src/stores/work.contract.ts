@@ -52,7 +52,7 @@ export function describeWork(name: string, open: OpenStore): void {
       kind: 'restore',
       tenant: TENANT,
       conversationId: id,
-      by: 'somebody',
+      by: 'a person',
       target: null,
       paths: null,
       safety: null,
@@ -117,7 +117,7 @@ export function describeWork(name: string, open: OpenStore): void {
         checkpoint('session_2', later),
       )
       const place = { tenant: TENANT, conversationId: id, at: { after: 2 }, newSegmentId: newId('seg') }
-      await store.ledger.cut({ ...place, by: 'somebody' })
+      await store.ledger.cut({ ...place, by: 'a person' })
       expect(await state()).toMatchObject({ session: 'session_2', main: merged, tip: later })
       expect(await store.work.findCheckpoint(TENANT, id, later)).toBe(later)
     })
@@ -150,7 +150,7 @@ export function describeWork(name: string, open: OpenStore): void {
       await expect(store.work.findCheckpoint(TENANT, stranger, later)).rejects.toMatchObject({
         code: 'checkpoint_not_found',
       })
-      await store.ledger.remove(TENANT, id, 'somebody')
+      await store.ledger.remove(TENANT, id, 'a person')
       // Not for good yet: it can still be brought back.
       expect(await store.work.expiredAmong([id, fork, 'conv_unknown'])).toEqual([])
       await store.collect()
@@ -158,7 +158,7 @@ export function describeWork(name: string, open: OpenStore): void {
       expect([initial, first].every((one) => reachable?.includes(one))).toBe(true)
       expect(reachable).not.toContain(later)
       expect(await store.work.expiredAmong([id, fork, 'conv_unknown'])).toEqual([id])
-      await store.ledger.remove(TENANT, fork, 'somebody')
+      await store.ledger.remove(TENANT, fork, 'a person')
       await store.collect()
       expect(await store.work.reachable()).not.toContain(first)
     })
@@ -177,7 +177,7 @@ export function describeWork(name: string, open: OpenStore): void {
       })
       const before = await state(fork)
       const cut = { tenant: TENANT, conversationId: fork, at: { after: 1 } }
-      await store.ledger.cut({ ...cut, newSegmentId: newId('seg'), by: 'somebody' })
+      await store.ledger.cut({ ...cut, newSegmentId: newId('seg'), by: 'a person' })
       const { session, main, tip } = await state(fork)
       expect({ session, main, tip }).toEqual({ session: before.session, main: before.main, tip: before.tip })
     })
@@ -305,7 +305,7 @@ export function describeWork(name: string, open: OpenStore): void {
     it('a change whose conversation is deleted lets go of the workspace', async () => {
       const one = change()
       await store.work.begin(workspaceId, one)
-      await store.ledger.remove(TENANT, id, 'somebody')
+      await store.ledger.remove(TENANT, id, 'a person')
       const done = { frames: [checkpoint('session_1')], answer: {} }
       await expect(store.work.finish(workspaceId, one, done)).rejects.toMatchObject({
         code: 'conversation_not_found',

@@ -136,7 +136,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     }
   }
 
-  /** A frame was not stored, so none of this hold can be: a new one goes on behind what is there (L3, L5). */
+  /** A frame was not stored, so this hold can't store any: a new hold continues after the stored frames (L3, L5). */
   async function endAgain(why: Error): Promise<void> {
     let { epoch } = claim.hold
     for (let attempt = 0; attempt < END_ATTEMPTS; attempt++) {
@@ -211,7 +211,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   }
 
   const done = work().catch((error: unknown) => {
-    // Whatever it is, the run is still in the queue: somebody takes it over when the lease has ended.
+    // The run is still in the queue: another worker takes it over when the lease expires.
     log.error({ err: error, run: runId }, 'a run was left')
   })
 
@@ -224,7 +224,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   }
 }
 
-/** People's answers, for whoever waits for one. */
+/** People's answers to the calls that wait for approval. */
 function createAnswers(signal: AbortSignal) {
   const known = new Map<string, PersonsAnswer>()
   const waiting = new Map<string, (answer: PersonsAnswer) => void>()
@@ -248,7 +248,7 @@ function createAnswers(signal: AbortSignal) {
   }
 }
 
-/** Somebody else has the run: it is theirs to end (L8). */
+/** Another worker has the run, and ends it (L8). */
 function isLost(error: unknown): boolean {
   return (
     (error instanceof AppendRefused && error.refusal === 'lease_lost') ||

@@ -5,7 +5,7 @@ import type { Log } from '../core/log.ts'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 
-/** Whoever puts a blob refers to it within this time, or never. */
+/** A writer refers to a blob within this time after putting it, or never. */
 const GRACE_MS = 10 * 60 * 1000
 /** What was answered to a key is kept for so long, whatever the retention time. */
 const KEYS_MS = 24 * HOUR_MS

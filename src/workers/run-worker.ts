@@ -28,7 +28,7 @@ export interface RunWorkerDependencies {
 export interface RunWorker {
   /** How many runs it is working on. */
   active(): number
-  /** Leaves its runs as they are, for whoever takes them over, and lets go of them. */
+  /** Leaves its runs as they are and releases them for another worker. */
   stop(): Promise<void>
 }
 
@@ -53,7 +53,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
       })
       .finally(() => {
         isClaiming = false
-        // Somebody may have called between the last look and now.
+        // A message may have arrived since the last look.
         if (claimAgain) wake()
       })
   }

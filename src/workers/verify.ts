@@ -41,7 +41,7 @@ export async function verifyLedger(
 
 async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: Verified): Promise<void> {
   const { segmentId, conversationId } = segment
-  // Both as of one moment: what is appended meanwhile lies behind them.
+  // Both as of one moment: events appended in the meantime come after them.
   const { runs: recorded, seq: end } = await upkeep.books(segment.segment)
   // All of it was collected: only its place is still known.
   if (segment.collectedTo !== null && end === segment.cut) return
@@ -86,7 +86,7 @@ function* frameFlaws(
   if (frame.stream_id === null) return
   const run = runs.get(frame.stream_id) ?? { frames: 0, ended: false }
   runs.set(frame.stream_id, run)
-  if (run.ended) yield `the run ${frame.stream_id} goes on behind its terminal frame`
+  if (run.ended) yield `the run ${frame.stream_id} goes on after its terminal frame`
   if (frame.sequence_number !== ++run.frames) yield `the run ${frame.stream_id} is not numbered 1, 2, 3 …`
   if (isTerminalKind(frame.kind)) run.ended = true
 }

@@ -26,7 +26,7 @@ export interface AllSessionsDependencies
   thread: WorkspaceThread
   /** Keeps other processes from changing the files of one working copy; null when one does. */
   hold(path: string): (() => void) | null
-  /** Nobody else works on this data folder. */
+  /** No other process uses this data folder. */
   isAlone: boolean
 }
 

@@ -1,7 +1,7 @@
 import { WaymarkError } from '../protocol/errors.ts'
 import { DiskFull } from './restore.ts'
 
-/** What went wrong with files is told to whoever asked (W7). */
+/** Turns a failure of the workspace into an error for the caller (W7). */
 export async function asked<T>(work: Promise<T>): Promise<T> {
   try {
     return await work

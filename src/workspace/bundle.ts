@@ -87,7 +87,7 @@ export async function readBundle(
   }
 }
 
-/** Where the pack begins: behind the head's empty line. */
+/** Where the pack begins: after the empty line that ends the header. */
 function packStart(file: string): number {
   const open = openSync(file, 'r')
   try {

@@ -177,7 +177,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     if (!isSafe(pending)) return await store.abandon(workspaceId, pending)
     const wanted = [pending.target, pending.safety.checkpoint_id]
     if (!(await asked(workspace.has(wanted)))) {
-      // The store was lost: nobody can finish it any more, nor take it back.
+      // The store was lost: the change can be neither finished nor rolled back.
       log.error(
         { change: pending.id, kind: pending.kind },
         'a change of files can not be finished: its checkpoints are gone',
@@ -195,7 +195,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       await followOrSay(pending)
     } catch (error) {
       if (!(error instanceof WaymarkError) || error.code !== 'conversation_not_found') throw error
-      // Deleted meanwhile: the files are as they were asked to be, and nobody is to be told.
+      // The conversation was deleted in the meantime: the files are as requested, and there is no ledger to tell.
       await store.abandon(workspaceId, pending)
     }
   }
@@ -263,10 +263,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
         return (await putFilesBack(safe)) as Done<never>
       }),
     async recover() {
-      // Nobody is kept from the workspace for a look at nothing.
+      // Don't lock the workspace when there is nothing to do.
       if (!(await store.pending(workspaceId))) return
       const release = deps.hold()
-      // Whoever has it sees to it.
+      // The process that holds it finishes it.
       if (!release) return
       try {
         await finishPending()

@@ -25,7 +25,7 @@ export async function withEdits(
   const unsure = new Map<BytePath, string>()
   for (const edit of edits) {
     const path = toBytePath(edit.path)
-    // What comes behind an edit that is not known is not known either, until it is said that the file has gone.
+    // After an edit without a diff the content is unknown, until a later edit deletes the file.
     if (unsure.has(path) && edit.change !== 'deleted') continue
     const before = changed.has(path) ? (changed.get(path) ?? null) : await entryIn(git, tree, path)
     const after = await edited(git, objects, before, edit)

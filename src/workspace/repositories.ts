@@ -74,7 +74,7 @@ export async function rowsUnlessDeleted(
   })
 }
 
-/** Drops what conversations that were deleted for good have here, and the objects that nobody reaches; answers the bytes. */
+/** Drops the files of conversations that were collected, and unreachable objects; returns the bytes. */
 export async function dropUnreachable(
   deps: RepositoriesDependencies,
   graceMs: number = GRACE_MS,

@@ -25,7 +25,7 @@ export interface Branches {
   current: string
 }
 
-/** Others borrow these objects: git's own clean-up must not think that nobody needs them. */
+/** Other repositories borrow these objects, so git's own clean-up must not drop them. */
 const STORE_CONFIG = `[core]
 \trepositoryformatversion = 1
 \tbare = true
@@ -66,7 +66,7 @@ export function makingMark(dataDir: string, conversationId: string): string {
   return `${copyFolder(dataDir, conversationId)}${MAKING}`
 }
 
-/** Held by whoever puts files back in a copy. */
+/** Held while files of a copy are restored. */
 export function copyLock(dataDir: string, conversationId: string): string {
   return join(dataDir, `workspace-${asPathPart(conversationId)}.lock`)
 }

@@ -194,7 +194,7 @@ describe('a restore', () => {
     rmSync(at('locked/gone'))
     const safety = await one.checkpoint()
     await one.workspace.close()
-    // The system lets an administrator write anywhere: somebody else does it.
+    // Root can write anywhere: run it as another user.
     const script = `
       import { openWorkspace } from ${JSON.stringify(new URL('./workspace.ts', import.meta.url).pathname)}
       const workspace = openWorkspace(${JSON.stringify({

@@ -28,7 +28,7 @@ export function openSharedObjects(options: {
   const store = prepareStore(dataDir)
   mkdirSync(join(dataDir, 'tmp', 'cookies'), { recursive: true })
   const manifest = openManifest(join(dataDir, 'manifest.db'))
-  // While we hold it nobody writes packs: what is half-written was left by somebody who is gone.
+  // No process writes packs while we hold the lock, so half-written ones belong to processes that are gone.
   manifest.lock('quickly')
   clearLeftovers(join(store, 'objects'))
   manifest.commit()

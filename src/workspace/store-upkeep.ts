@@ -4,7 +4,7 @@ import type { Git } from '../git/git.ts'
 import { RECORD } from './commit.ts'
 import { syncFolder } from './pack.ts'
 
-/** Keeps the store of objects small: joins packs, and drops what nobody reaches. */
+/** Keeps the store of objects small: joins packs, and drops unreachable objects. */
 
 export interface StoreSize {
   packs: number

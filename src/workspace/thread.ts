@@ -61,7 +61,7 @@ function workspaceOf(copy: string | null): Promise<Workspace> {
   return workspace
 }
 
-/** In its turn: it writes to the manifest, and whoever has that locked is in this very thread. */
+/** In its turn: opening writes to the manifest, whose lock is held in this same thread. */
 function openCopy(copy: string): Promise<Workspace> {
   const root = copyFolder(options.dataDir, copy)
   // A copy lies in the data folder, so all processes that work on it share that folder's lock.

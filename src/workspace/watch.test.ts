@@ -50,7 +50,7 @@ describe('watching', () => {
   })
 
   it('that missed something is noticed, put right and turned off, also after a restart', async () => {
-    // Nobody hears of a name that is made elsewhere, nor of what is written by it.
+    // No watch reports a link that is made elsewhere, nor writes through it.
     linkSync(join(one.root, 'a/b/file'), join(one.dataDir, 'other-name'))
     writeFileSync(join(one.dataDir, 'other-name'), 'six')
     expect(await one.workspace.verifyWatching()).toEqual(['a/b/file'])

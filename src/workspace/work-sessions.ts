@@ -34,7 +34,7 @@ export interface WorkSessionsDependencies {
   dataDir: string
   clock: Clock
   log: Log
-  /** Told when files were put back, before whoever asked for it is. */
+  /** Called after files were restored, before the caller gets its answer. */
   onFilesChanged?: (workspaceId: string) => Promise<void>
   /** Keeps other processes from changing the same files; null when one does. The system lets go should we end. */
   hold(): (() => void) | null
@@ -71,7 +71,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     throw workspaceNotHere(state.workspaceId, workspaceId)
   }
 
-  /** Takes a checkpoint, `nth` behind the last one. */
+  /** Takes a checkpoint, the `nth` after the last one. */
   async function take(
     { lastNumber }: Pick<WorkState, 'lastNumber'>,
     { session, label, parents, nth = 1 }: { session: string; label: string; parents: string[]; nth?: number },
@@ -82,7 +82,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     return { made, frame: frameOf(made, session, label, lastNumber + nth) }
   }
 
-  /** On `main`, or for a fork on its first session, behind what it inherits: that is approved or not as it was. */
+  /** On `main`; for a fork on its first session, after the checkpoints it inherits, which keep their state. */
   function firstCheckpoint(state: WorkState) {
     const { session, tip } = state
     return tip === null

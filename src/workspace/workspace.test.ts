@@ -224,7 +224,7 @@ describe('a checkpoint', () => {
 })
 
 describe('upkeep', () => {
-  it('joins packs when there are many, and drops what nobody reaches', async () => {
+  it('joins packs when there are many, and drops unreachable objects', async () => {
     one = openTestWorkspace()
     const ids: string[] = []
     for (let i = 0; i < 60; i++) {

@@ -44,7 +44,7 @@ export interface Workspace {
   /** What a restore would do. */
   preview(command: RestoreCommand): Promise<RestoreReport>
   /**
-   * Puts files back, from what the safety checkpoint has, and makes a checkpoint behind it if one is named. After a crash
+   * Restores files, relative to the safety checkpoint, and then takes a checkpoint if one is requested. After a crash
    * the same call finishes it (W5).
    */
   restore(
@@ -282,7 +282,7 @@ export function openWorkspace(
     return edited
   }
 
-  /** Notes it until its frame is sure to be stored: nobody else knows of it yet. */
+  /** Keeps the commit from being collected until its frame is stored. */
   async function storeCommit(commit: Commit): Promise<string> {
     const id = objects.put('commit', commitBody(commit))
     await objects.flush()

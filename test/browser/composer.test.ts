@@ -9,7 +9,7 @@ describe('writing a message in a browser', () => {
   it('has as many lines as one wants; Enter sends, Shift+Enter does not', async () => {
     const { id, page } = await start('Lines')
     const field = page.getByRole('textbox', { name: 'Message' })
-    // Whoever opens a conversation can write at once; behind Escape a key leads back there.
+    // The composer has the focus when a conversation opens; after Escape a key returns to it.
     await page.keyboard.press('Escape')
     await page.keyboard.press('c')
     await page.keyboard.type('one')

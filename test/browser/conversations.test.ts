@@ -18,11 +18,11 @@ describe('the list of conversations in a browser', () => {
     await expect.poll(() => list(page).getByRole('listitem').count()).toBe(1)
     await list(page).getByText('Gardening').waitFor()
     await page.keyboard.press('ControlOrMeta+A')
-    await page.keyboard.type('nobody said this')
-    await list(page).getByText('Nothing says “nobody said this”.').waitFor()
+    await page.keyboard.type('not said here')
+    await list(page).getByText('No conversations match “not said here”.').waitFor()
   })
 
-  it('marks what runs and what waits, also when it runs for somebody else', async () => {
+  it('marks running and waiting conversations, also those of other clients', async () => {
     const { id } = await server().client.createConversation({ title: 'Elsewhere' })
     const page = await open()
     const row = list(page).getByRole('listitem').filter({ hasText: 'Elsewhere' })

@@ -157,7 +157,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     expect((await server().client.listConversations()).items.length).toBe(before + 2)
   })
 
-  it('whoever may only read sees everything and can do nothing; whoever is signed out is asked in', async () => {
+  it('shows everything and changes nothing with a read-only token; asks a signed-out browser to sign in', async () => {
     const { id } = await server().client.createConversation({ title: 'Readable' })
     await server().client.sendMessage(id, { content: 'hello' })
     const token = await server().tokenFor('default', ['conversations:read'])
@@ -226,7 +226,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const written = Promise.withResolvers<void>()
     await page.route('**/messages', async (route) => {
       if (route.request().method() !== 'POST' || !isLost) return await route.continue()
-      // It arrives, but nobody hears of it.
+      // It arrives, but the answer is lost.
       await route.fetch()
       await written.promise
       await route.abort()
@@ -308,7 +308,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P6] whoever turns the wheel where there is nothing to scroll still sees what comes', async () => {
+  it('[P6] keeps following when the wheel is turned with nothing to scroll', async () => {
     const { page } = await start('Wheel')
     await page.getByRole('region', { name: 'Transcript' }).hover()
     await page.mouse.wheel(0, -300)

@@ -62,7 +62,7 @@ describe('a page whose server is killed', () => {
     await untilIdle(page)
     expect(await transcriptText(page)).toBe(end)
     expect(await page.locator('.said', { hasText: 'written while it was away' }).count()).toBe(1)
-    // Requests that found nobody are all that it complains of.
+    // It reports only the requests that found no server.
     expect(problems.filter((problem) => !/ERR_|Failed to load resource/.test(problem))).toEqual([])
     await page.context().close()
   })

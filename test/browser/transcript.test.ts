@@ -193,7 +193,7 @@ describe('the transcript in a browser', () => {
     await page.getByRole('button', { name: 'The model sees everything again' }).waitFor()
   })
 
-  it('[P1] a tab that nobody looks at gives its connection up, and shows everything when somebody does again', async () => {
+  it('[P1] closes the connection of a hidden tab, and shows everything when the tab is shown again', async () => {
     const { id } = await server().client.createConversation({ title: 'Hidden' })
     const page = await open('/')
     await page.addInitScript(() => {

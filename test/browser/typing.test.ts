@@ -11,7 +11,7 @@ describe('what is typed goes where one thinks it goes', () => {
       text,
     )
 
-  it('[P8] into the field, behind whatever was pressed just before', async () => {
+  it('[P8] types into the composer, whatever was pressed just before', async () => {
     const { page } = await start('Focus')
     await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).click()
@@ -82,7 +82,7 @@ describe('what is typed goes where one thinks it goes', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P3] a message that is refused is not overtaken by those behind it', async () => {
+  it('[P3] keeps later messages from overtaking one that was refused', async () => {
     const { id, page } = await start('Order')
     const asked = Promise.withResolvers<void>()
     let isRefusing = true

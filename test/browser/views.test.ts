@@ -50,7 +50,7 @@ describe('looking back in a browser', () => {
     await filesThen(page).getByRole('button', { name: 'Changes until now' }).click()
     await expect.poll(() => page.locator('.file-then .diff-line.added .content').innerText()).toBe('tulips')
 
-    // In the middle of the run, behind its first edit: no checkpoint was made there.
+    // In the middle of the run, after its first edit: no checkpoint was made there.
     await scrubber(page).fill(String(at('file.edit', 0)))
     await filesThen(page).getByRole('button', { name: 'Then', exact: true }).click()
     await expect.poll(() => page.locator('.file-text').innerText()).toBe('violets\n')
@@ -68,7 +68,7 @@ describe('looking back in a browser', () => {
     await page.keyboard.press('Home')
     await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
 
-    // The address tells the place to whoever is sent it.
+    // The address leads to the same place.
     await expect.poll(() => page.url()).toContain('at=1')
     const other = await open(`/c/${id}/timeline?at=${at('message.user', 1)}`)
     await expect.poll(() => scrubber(other).inputValue()).toBe(String(at('message.user', 1)))

@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-it('[L3] a full disk is reported, and nobody sees a frame that is not stored', async (context) => {
+it('[L3] reports a full disk, and shows no frame that is not stored', async (context) => {
   if (!mountNamespace) return context.skip('this system does not let us mount a small disk')
   const disk = onSmallDisk(mountNamespace, { folder, size: '6m', script: serverFile })
   const server = spawn('unshare', disk, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })

@@ -25,7 +25,7 @@ const CONVERSATIONS = 3
 const name = `test_${randomBytes(6).toString('hex')}`
 const tools = { run_command: 'allow' as const }
 
-/** On SQLite whoever starts next goes on at once; on Postgres when the lease has ended. */
+/** On SQLite the next server continues at once; on Postgres when the lease has expired. */
 const engines: { engine: string; kills: number; config: Partial<Config> }[] = [
   { engine: 'SQLite', kills: rounds(4, 100), config: { tools } },
   {
@@ -101,7 +101,7 @@ it.each(engines)(
       checkTranscript(frames)
       checkEffects(frames, effects)
     }
-    // Somebody who watched all the time has seen exactly what is stored.
+    // A reader that followed all the time has seen exactly what is stored.
     const last = transcriptOf(await framesOf(server.client, ids[0] ?? ''))
     await expect.poll(() => reader.transcript()?.head, { timeout: 30_000 }).toBe(last.head)
     expect(reader.transcript()).toEqual(last)
@@ -175,7 +175,7 @@ function checkTranscript(frames: readonly AnyFrame[]): void {
   }
 }
 
-/** What says that it ran has run, once; what says that nobody knows has run once or not at all. */
+/** A call that reports success has run once; one with an unknown outcome has run once or not at all. */
 function checkEffects(frames: readonly AnyFrame[], effects: readonly string[]): void {
   for (const entry of runsOf(transcriptOf(frames))) {
     for (const tool of toolsOf(entry)) {

@@ -92,7 +92,7 @@ describe('the command line', () => {
     expect(stderr).not.toMatch(/ at .*\.ts:\d+/)
   })
 
-  it("a data folder that is somebody's own is left as it is", async () => {
+  it('leaves a data folder that it did not make as it is', async () => {
     const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     await writeFile(join(other, '.gitignore'), 'node_modules\n')
     await chmod(other, 0o755)
@@ -117,7 +117,7 @@ describe('the command line', () => {
     await rm(other, { recursive: true })
   })
 
-  it('Ctrl-C stops the server, also while somebody follows, and it can start again', async () => {
+  it('Ctrl-C stops the server, also while a client follows, and it can start again', async () => {
     const stop = new AbortController()
     const stream = client.stream(id, { signal: stop.signal })
     await stream.next()

@@ -243,7 +243,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ),
   ]),
 
-  'reasoning of an open model, and what nobody knows': response([
+  'reasoning of an open model, and unknown events': response([
     ...item(0, { id: 'rs_1', type: 'reasoning', summary: [] }, [
       { type: 'response.reasoning_text.delta', content_index: 0, delta: 'Hm.' },
     ]),

@@ -27,7 +27,7 @@ export type Part =
 
 export type ModelEvent = { type: string } & Record<string, unknown>
 
-/** Behind the last part it answers with a short text. */
+/** After the last part it answers with a short text. */
 export async function startModelServer(parts: Part[]): Promise<ModelServer> {
   const requests: ModelRequestBody[] = []
   const server = createServer((request, answer) => {

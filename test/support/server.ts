@@ -17,7 +17,7 @@ export interface TestServer extends RunningServer {
   client: Client
   /** A request as a client makes it; the path is below /api/v1. */
   call(path: string, init?: CallInit): Promise<Response>
-  /** A token for somebody else. */
+  /** A token for another caller. */
   tokenFor(tenant: string, scopes: Scope[]): Promise<string>
 }
 

@@ -21,7 +21,7 @@ export interface TestWorkspace {
   root: string
   dataDir: string
   workspace: Workspace
-  /** A checkpoint behind the last one. */
+  /** A checkpoint after the last one. */
   checkpoint(label?: string): Promise<string>
   /** The safety checkpoint first, as everybody does it. */
   restore(target: string, paths?: string[]): ReturnType<Workspace['undo']>

@@ -149,7 +149,7 @@ function RescuedFiles({ files }: { files: SessionView['rescued'] }) {
   )
 }
 
-/** More than this is not opened by itself: nobody reads it all, and drawing it takes its time. */
+/** Longer diffs stay closed: they take time to draw. */
 const OPEN_FILES = 20
 const OPEN_LINES = 1500
 

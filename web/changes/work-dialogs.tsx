@@ -17,10 +17,10 @@ interface WorkDialogProps {
 
 export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
   const { show } = useNotices()
-  // Sent again behind a lost answer, it is done once.
+  // A retry after a lost answer has no second effect.
   const [wish, setWish] = useState(() => ({ message: '', key: newId('msg') }))
   const { message, key } = wish
-  // What is approved is what is there now, not what was there when somebody looked last.
+  // Approving covers the files as they are now, not as they were when last shown.
   const session = useQuery({
     queryKey: [...keys.work(conversationId), 'to approve'],
     queryFn: () => server.session(conversationId),

@@ -131,7 +131,7 @@ export function Composer({
       if (!event.dataTransfer?.types.includes('Files')) return
       event.preventDefault()
       setOver(event.type === 'dragover')
-      // A dialog lies over it: what is dropped there was not meant for what is behind.
+      // A dialog covers it: a file dropped there was not meant for the composer.
       if (event.type === 'drop' && !document.querySelector('dialog[open]'))
         latest.current(event.dataTransfer.files)
     }

@@ -3,7 +3,7 @@ import { newId } from '../../src/protocol/ids.ts'
 import { type Draft, type Drafts, emptyDraft, isEmpty } from './draft.ts'
 import { keep, stored } from './kept-drafts.ts'
 
-/** What a person has written somewhere, mostly in a conversation, and nobody has accepted yet. */
+/** Text that a person has written, mostly in a conversation, and that the server has not accepted yet. */
 export interface Unsaid extends Drafts {
   /** They are on their way. */
   isSending: boolean
@@ -52,7 +52,7 @@ export function takeDraft(conversationId: string): void {
   if (draft.content.trim() !== '') put(conversationId, emptyDraft(), [...unsent, draft])
 }
 
-/** To be sent behind what is on its way already, without touching what is in the field. */
+/** Queue it after messages that are being sent, without touching the composer's text. */
 export function addUnsent(conversationId: string, also: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
   // It may be in the field, where its answer was lost.
@@ -79,7 +79,7 @@ export function takeBack(conversationId: string, sent: Draft): void {
   put(conversationId, merged, rest)
 }
 
-/** Nobody knows whether it was accepted: unchanged it can be sent again without harm, so nothing is mixed with it. */
+/** It may or may not have been accepted. Unchanged it can safely be sent again, so nothing is added to it. */
 export function hold(conversationId: string, sent: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
   if (isEmpty(draft) && unsent.length === 1) put(conversationId, sent, [])

@@ -17,7 +17,7 @@ export interface Choices {
   handle(event: KeyboardEvent, choose: (path: string) => void): boolean
 }
 
-/** The project's files that fit what was typed behind an @; null: nothing was. */
+/** The project's files that match the text after an @; null without one. */
 export function useFileChoices(conversationId: string, typed: string | null): Choices {
   const [marked, setMarked] = useState({ typed, index: 0 })
   const [dismissed, setDismissed] = useState<string | null>(null)

@@ -5,8 +5,8 @@ import { type Draft, renewed } from './draft.ts'
 import { addUnsent, hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
 /**
- * Sends what is in the field, behind what was sent before and is not known to be accepted: in its order, each with its own key, so that
- * none is accepted twice. Throws when one was not accepted; it and all behind it are still there.
+ * Sends the composer's text after earlier messages whose acceptance is unknown: in order, each with its own key, so that
+ * none is accepted twice. Throws when one was not accepted; that one and all after it are kept.
  */
 export async function sendDraft(conversationId: string): Promise<void> {
   takeDraft(conversationId)
@@ -20,7 +20,7 @@ export async function sendAlso(conversationId: string, draft: Draft): Promise<vo
 }
 
 async function sendAll(conversationId: string): Promise<void> {
-  // Whoever is at it goes on with this one.
+  // The send that is under way continues with this one.
   if (unsaidOf(conversationId).isSending) return
   setSending(conversationId, true)
   try {
@@ -49,7 +49,7 @@ async function send(conversationId: string, draft: Draft): Promise<void> {
     // It was accepted with attachments that were lost since, with the tab they were in.
     if (isOther && attached.length === 0) return settle(conversationId, draft)
     const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)
-    // What waits behind it must not overtake it.
+    // Later messages must not overtake it.
     const isAlone = unsaidOf(conversationId).unsent.length === 1
     if (isRefused && isAlone) {
       settle(conversationId, draft)

@@ -8,7 +8,7 @@ interface DialogProps {
   title: string
   children: ReactNode
   onClose(): void
-  /** What the main button does; the dialog closes behind it unless it fails. */
+  /** What the main button does; the dialog closes afterwards unless it fails. */
   action?: { label: string; look?: 'main' | 'danger'; run(): Promise<unknown>; isReady?: boolean }
   wide?: boolean
 }

@@ -19,7 +19,7 @@ export interface Notice {
 
 export interface NoticeAction {
   label: string
-  /** It stays behind it: it leads to a question, and the others are still wanted. */
+  /** The notice stays afterwards: this action only asks a question, and the others are still needed. */
   stays?: boolean
   run(): Promise<unknown>
 }

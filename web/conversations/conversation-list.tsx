@@ -87,7 +87,7 @@ export function ConversationList({
               aria-current={conversation.id === conversationId ? 'page' : undefined}
               onClick={() => {
                 onChosen()
-                // When it is drawn: whoever opens a conversation wants to write.
+                // Focus the composer when it is drawn.
                 setTimeout(focusComposer)
               }}
             >

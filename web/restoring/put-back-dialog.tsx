@@ -29,7 +29,7 @@ interface PutBackProps {
 export function PutBackDialog(props: PutBackProps) {
   const { conversationId, words, look = 'main', isRunning, onClose } = props
   const notices = useNotices()
-  // Sent again behind a lost answer, it is done once.
+  // A retry after a lost answer has no second effect.
   const [{ key, isOn }, setWish] = useState(() => ({ key: newId('msg'), isOn: false }))
   const preview = useQuery({
     queryKey: keys.preview(key),

@@ -44,7 +44,7 @@ function Timeline({ conversationId, head, epoch, lastMessage, at: start }: Timel
   const asked = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
   const ticks = asked.filter((_, index) => index % Math.ceil(asked.length / MAX_TICKS) === 0)
 
-  // The address follows, so that what is looked at can be sent to somebody; where it leads, one goes.
+  // Keep the address in sync, so that it can be shared; changes of the address move the view.
   const written = useRef(start)
   const { move } = replay
   useEffect(() => {

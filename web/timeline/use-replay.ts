@@ -17,7 +17,7 @@ export interface Replay {
   setSpeed(speed: number): void
 }
 
-/** Nobody wants to wait as long as the night between two messages. */
+/** Long pauses between messages are shortened. */
 const LONGEST_PAUSE_MS = 1500
 
 /** Goes through a conversation as it went, with its timing. `start` is where; without it, at the end. */

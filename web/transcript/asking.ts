@@ -1,6 +1,6 @@
 import type { RunEntry } from '../../src/replay/transcript.ts'
 
-/** Whether a tool of the run asks whether it may run, and nobody has answered. */
+/** Whether a tool of the run waits for approval. */
 export function isAsking(run: RunEntry): boolean {
   return (
     run.endedAt === null &&

@@ -15,9 +15,9 @@ import { text } from '../text.ts'
 
 const ways = ['keep', 'restore', 'copy'] as const
 
-/** Behind an event; or just before a message, which is in the fork's field then, or is reworded here and sent in the fork at once. */
+/** After an event; or just before a message, which then is in the fork's composer, or is reworded here and sent at once. */
 export type ForkPlace =
-  | { type: 'behind'; eventNumber: number }
+  | { type: 'after'; eventNumber: number }
   | { type: 'before' | 'reworded'; message: MessageEntry }
 
 export function ForkDialog({
@@ -33,11 +33,11 @@ export function ForkDialog({
   onClose(): void
 }) {
   const notices = useNotices()
-  const message = place.type === 'behind' ? null : place.message
+  const message = place.type === 'after' ? null : place.message
   const { attachments = [] } = message ?? {}
   const isReworded = place.type === 'reworded'
   const rewording = `edit.${message?.messageId}`
-  // A second press, or one behind a lost answer, makes no second fork; another wish is another fork.
+  // A second press, or a retry after a lost answer, makes no second fork; a different request does.
   const [wish, setWish] = useState(() => ({
     title: isReworded ? '' : text.fork.of(parentTitle).slice(0, 500),
     content: (isReworded && unsaidOf(rewording).draft.content) || (message?.content ?? ''),
@@ -55,12 +55,12 @@ export function ForkDialog({
   async function fork(): Promise<void> {
     const attached = await readSent(conversationId, attachments)
     const name = title.trim() || titleFrom(content || parentTitle)
-    // Behind a lost answer it is the same wish, whatever the wording is by then.
+    // After a lost answer it is the same request, whatever the wording is by then.
     setWish((before) => ({ ...before, title: name }))
     const made = await server.fork(
       conversationId,
       {
-        ...(place.type === 'behind'
+        ...(place.type === 'after'
           ? { event_number: place.eventNumber }
           : { message_id: place.message.messageId }),
         title: name,
@@ -93,7 +93,7 @@ export function ForkDialog({
         isReady: !isReworded || content.trim() !== '',
       }}
     >
-      <p>{place.type === 'behind' ? text.fork.meansBehind : text.fork.meansBefore}</p>
+      <p>{place.type === 'after' ? text.fork.meansAfter : text.fork.meansBefore}</p>
       {attachments.length > 0 && (
         <p className="quiet">{text.fork.along(attachments.map(({ name }) => name).join(', '))}</p>
       )}

@@ -160,7 +160,7 @@ function inline(token: Token): ReactNode {
     case 'link':
       return <SafeLink href={token.href as string}>{inlineOf(token.tokens)}</SafeLink>
     case 'image':
-      // Not loaded: asking for it would tell whoever it belongs to what was read here.
+      // Not loaded: the request would tell its host what was read here.
       return (
         <SafeLink href={token.href as string}>{(token.text as string) || (token.href as string)}</SafeLink>
       )

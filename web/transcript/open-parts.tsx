@@ -21,7 +21,7 @@ export function useKept<T>(key: string, byItself: T): [T, (value: T) => void] {
   return [value, keep]
 }
 
-/** Open as it is by itself until somebody says otherwise. */
+/** Has its default until a person opens or closes it. */
 export function useOpen(key: string, byItself: boolean): [boolean, () => void] {
   const [isOpen, keep] = useKept(key, byItself)
   return [isOpen, () => keep(!isOpen)]

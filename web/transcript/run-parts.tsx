@@ -32,7 +32,7 @@ interface ItemProps {
   runId: string
   conversationId: string
   isOver: boolean
-  /** Nothing of the run comes behind it, so far. */
+  /** It is the run's last part so far. */
   isLast: boolean
 }
 

@@ -76,7 +76,7 @@ function isShort(edits: readonly FileEdit[]): boolean {
 
 function stateOf(tool: ToolItem, isOver: boolean): State {
   if (tool.approval?.status === 'denied') return 'denied'
-  // Whoever was asked never answered.
+  // The question was never answered.
   if (tool.phase === 'failed') return tool.approval?.status === 'requested' ? 'not-run' : 'failed'
   if (tool.phase === 'output' || tool.endedAt !== null) return 'done'
   if (isOver || tool.status === 'incomplete') return 'broken-off'

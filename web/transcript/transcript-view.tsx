@@ -49,7 +49,7 @@ export function TranscriptView({
     [askRestore],
   )
   const forkBehind = useCallback(
-    (eventNumber: number) => setAsked({ type: 'fork', place: { type: 'behind', eventNumber } }),
+    (eventNumber: number) => setAsked({ type: 'fork', place: { type: 'after', eventNumber } }),
     [],
   )
   const latest = useRef(transcript)

@@ -34,10 +34,10 @@ function atNextFrame(work: () => void): () => void {
   return stop
 }
 
-/** A browser has few connections for all its tabs: one that nobody has looked at for this long gives its own up. */
+/** A browser has few connections for all its tabs: a tab that was hidden for this long closes its own. */
 const HIDDEN_MS = 60_000
 
-/** Starts now and whenever somebody looks again; stops a while after nobody does. */
+/** Starts now and whenever the tab becomes visible; stops a while after it was hidden. */
 function whileLookedAt(start: () => void, stop: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   function look(): void {

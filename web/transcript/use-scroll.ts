@@ -7,7 +7,7 @@ import { distanceTo, keepPlace, keptPlace, placeIn } from './scroll-place.ts'
 const NEAR_END = 60
 /** Closer to the beginning than this, what lies before it is fetched. */
 const NEAR_START = 2500
-/** A movement this soon behind a key or a finger is theirs. */
+/** A scroll this soon after a key or a touch was caused by it. */
 const BY_HAND_MS = 400
 /** How long rows take to find their place. */
 const SETTLE_MS = 600
@@ -46,8 +46,8 @@ export interface Scroll {
 }
 
 /**
- * Where one is in a transcript. Whoever is at its end stays there while it grows; whoever has gone up stays where they are,
- * whatever comes before or behind, and is led back there after a reload.
+ * The scroll position in a transcript. At the end it follows while the transcript grows; elsewhere it stays where it is,
+ * whatever is added before or after, and is restored after a reload.
  */
 export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Scroll {
   const scroller = useRef<HTMLDivElement>(null)

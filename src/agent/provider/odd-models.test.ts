@@ -41,7 +41,7 @@ describe('models that do what models should not', () => {
         expect(new Set(ids).size).toBe(2)
       },
     )
-    // Each request behind a call goes on from it, and answers it by its own name.
+    // Each request after a call continues from it, and answers it by its own id.
     const answered = requests.flatMap(({ input }) =>
       input.flatMap((item) => (item.type === 'function_call_output' ? item.call_id : [])),
     )

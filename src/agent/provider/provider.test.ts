@@ -103,7 +103,7 @@ describe('the provider', () => {
     })
   })
 
-  it('nobody at the address is a failure that may pass', async () => {
+  it('treats an address without a server as a retryable failure', async () => {
     server = await startModelServer([])
     await server.close()
     const provider = createProvider({ baseUrl: server.url, apiKey: null, attempts: 1 })

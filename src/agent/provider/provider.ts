@@ -27,7 +27,7 @@ export interface ModelCall {
   writer: RunWriter
   record: RunRecord
   signal: AbortSignal
-  /** Told of each round trip; names it. Default: nobody is. */
+  /** Records each round trip and names it. Optional. */
   recorder?: RoundTrips
 }
 
@@ -39,7 +39,7 @@ export interface RoundTrips {
 /** The code of a failure: the provider does not know the response that the request goes on from, or no longer does. */
 export const UNKNOWN_PREVIOUS = 'previous_response_not_found'
 
-/** A model behind the Responses API. */
+/** A model that is called through the Responses API. */
 export interface Provider {
   /** Streams one response into frames. Failures that may pass are tried again, visibly, a few times (R5). */
   respond(call: ModelCall): Promise<ModelResult>

@@ -199,7 +199,7 @@ function callOfOutcome(mapping: Mapping, raw: RawItem, itemId: string): string {
 
 const MAX_CALL_ID = 200
 
-/** The provider's id, unless another call of the run has it, or nobody could answer it by that name. */
+/** The provider's id, unless another call of the run has it or it can't be used in an answer. */
 function usableCallId(mapping: Mapping, given: string, outputIndex: number): string {
   const isTaken = mapping.hasCall(given) || [...mapping.items.values()].some((item) => item.callId === given)
   const other = `call_${mapping.responseId}_${outputIndex}`

@@ -97,7 +97,7 @@ export async function openConfinedFolder(options: {
       const name = fileName(parts, path)
       const folder = await openFolder(parts.slice(0, -1))
       try {
-        // A pipe that nobody writes to would keep us waiting.
+        // Opening a pipe without a writer would block.
         const file = await open(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
         try {
           const found = await file.stat()

@@ -1,7 +1,7 @@
 import { createTwoFilesPatch, structuredPatch } from 'diff'
 import type { FileEdit } from './tool.ts'
 
-/** A diff that takes longer tells nobody anything: nearly every line has changed. */
+/** A diff that takes longer is of no use: nearly every line has changed. */
 const MAX_MS = 300
 const MAX_DIFF_CHARACTERS = 64 * 1024
 

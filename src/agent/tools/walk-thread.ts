@@ -15,7 +15,7 @@ export interface WalkTask {
   most: number
   /** A regular expression to look for; without one the names are listed. */
   pattern: string | null
-  /** Our own folder, which nobody looks into. */
+  /** Our own data folder, which is skipped. */
   dataDir: string
   /** Only files whose path has this ending or matches this glob. */
   glob: string | null

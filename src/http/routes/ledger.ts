@@ -35,7 +35,7 @@ const stream = createRoute({
   summary: 'Replay the ledger as server-sent events, then follow it live',
   description:
     'Each event has the cursor as its `id` and the frame as its `data`. Resume with `Last-Event-ID` or `cursor`. ' +
-    'An event named `cut` says that what the reader has seen behind `cut_after` is no longer on the line.',
+    'An event named `cut` means that the events after `cut_after` are no longer on the line.',
   middleware: access('conversations:read'),
   request: {
     params: conversationParam,

@@ -28,10 +28,10 @@ const messageParam = conversationParam.extend({
 const fork = createRoute({
   method: 'post',
   path: '/conversations/{id}/fork',
-  summary: 'Fork a conversation behind an event, or just before a message',
+  summary: 'Fork a conversation after an event, or just before a message',
   description:
     'The new conversation shares the history up to there; nothing is copied, and what either does later does not ' +
-    'touch the other. Without `event_number` and `message_id` it is forked behind the last event.',
+    'touch the other. Without `event_number` and `message_id` it is forked after the last event.',
   middleware: access('conversations:write'),
   request: {
     params: conversationParam,

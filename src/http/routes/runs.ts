@@ -181,7 +181,7 @@ const removeRule = createRoute({
 export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { clock } = deps
 
-  /** A message that nobody would ever work on had better not be accepted. */
+  /** Reject a message that no worker could ever claim. */
   async function refuseForeign(tenant: string, id: ConversationId): Promise<void> {
     const { workspace_id } = await deps.ledger.conversation(tenant, id)
     if (workspace_id !== null && !deps.sessions.holds(workspace_id))

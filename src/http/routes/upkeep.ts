@@ -27,7 +27,7 @@ const audit = createRoute({
   responses: { 200: json(auditListSchema, 'A page of entries'), ...problems },
 })
 
-/** For whoever runs the server. */
+/** Calls for operators. */
 export function addUpkeepRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(collect, async (c) => {
     const { dry_run: isDryRun = false, now = false } = c.req.valid('json') ?? {}

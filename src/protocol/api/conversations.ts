@@ -17,7 +17,7 @@ const settingsShape = {
 
 export type StoredSettings = Omit<Settings, 'memory'> & { memory?: MemorySettings | null | undefined }
 
-/** As it is kept: `wanted` is what somebody has asked for, until it is done. */
+/** As stored: `wanted` is a requested change that has not been made yet. */
 export interface MemorySettings {
   strategy?: 'none' | 'trim' | 'summarize' | 'compact'
   max_tokens?: number

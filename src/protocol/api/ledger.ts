@@ -31,7 +31,7 @@ export const streamQuery = z.object({
   follow: z.enum(['true', 'false']).default('true'),
 })
 
-/** Sent as the SSE event `cut`: the reader's place is no longer on the line; drop what lies behind `cut_after`. */
+/** Sent as the SSE event `cut`: the reader's place is no longer on the line; discard all events after `cut_after`. */
 export interface CutNotice {
   cut_after: number
 }

@@ -72,7 +72,7 @@ export const deletedMessageSchema = z
     /** The files stay; this is the checkpoint to restore them to. */
     checkpoint_id: z.string().nullable(),
     undo_until: z.string(),
-    /** Messages that waited behind it and were taken out of the queue. */
+    /** Messages that waited after it and were removed from the queue. */
     cleared: clearedSchema,
   })
   .meta({ id: 'DeletedMessage' })

@@ -17,13 +17,13 @@ export function createFolderBlobs(folder: string): BlobStore {
     async put(key, bytes) {
       await mkdir(folderOf(key), { recursive: true })
       if (!(await isTouched(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
-      // Also when it was there: whoever put it may not have come this far.
+      // Also when it was there: the process that wrote it may have died before its own sync.
       for (const changed of [folderOf(key), folder]) await syncFolder(changed)
     },
     async get(key) {
       const found = await readFile(pathOf(key)).catch(nullIfMissing)
       if (found) return found
-      // Somebody was about to delete it, and has not come to it, or will put it back.
+      // A deletion is under way, or was killed: take the blob back.
       await rename(asideOf(key), pathOf(key)).catch(nullIfMissing)
       return await readFile(pathOf(key)).catch(nullIfMissing)
     },
@@ -49,7 +49,7 @@ export function createFolderBlobs(folder: string): BlobStore {
           const path = join(folder, name, file)
           const isAside = file.endsWith(ASIDE)
           if (file.startsWith('.') && !isAside) {
-            // Half-written by somebody who is gone.
+            // Left half-written by a process that is gone.
             if (await isOlder(path, Date.now() - HALF_WRITTEN_MS)) await rm(path, { force: true })
             continue
           }

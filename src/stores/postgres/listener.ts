@@ -49,7 +49,7 @@ export async function createListener(options: { url: string; channel: string }):
         () => true,
         () => false,
       )
-      // What happened meanwhile was told to nobody.
+      // Notifications were lost in the meantime.
       if (isBack) tell(null)
       else await pause(RECONNECT_MS)
     }

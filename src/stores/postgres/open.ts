@@ -49,7 +49,7 @@ export async function openPostgres(url: string): Promise<Engine> {
   })
   // An idle connection that breaks is replaced at its next use, where the error shows.
   pool.on('error', () => {})
-  // One that breaks in the moment in which it is handed over has nobody else to listen.
+  // A connection that breaks during the hand-over has no other listener.
   pool.on('connect', (client) => client.on('error', () => {}))
   let listener: Listener
   try {
@@ -182,7 +182,7 @@ async function runGroup(client: pg.PoolClient, group: readonly Write[]): Promise
   return asOutcomes(calls, results)
 }
 
-/** Which conversation's run was claimed is known only behind the claim. */
+/** The conversation of a claimed run is known only after the claim. */
 function claimedBy(name: string | undefined, result: unknown): string[] {
   return name === 'claimRun' && result ? [QUEUE_PREFIX + (result as Claim).conversationId] : []
 }

@@ -36,7 +36,7 @@ export interface Head {
   tenant: string
   segment: number
   tip: Tip
-  /** False while a rebuild is behind: it comes to new events by itself, in order. */
+  /** False while a rebuild has not caught up: it reaches new events by itself, in order. */
   isProjected: boolean
 }
 

@@ -195,7 +195,7 @@ function placesOf(table: 'checkpoints' | 'file_edits', id: string) {
     )`
 }
 
-/** Behind the row at which the page before ended, the last first. */
+/** Newest first, after the last row of the previous page. */
 function before(cursor: string | null) {
   if (cursor === null) return sql<boolean>`1 = 1`
   const [at = '', segment = '0', seq = '0'] = cursor.split('~')

@@ -221,7 +221,7 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
   yield* all(db.deleteFrom('left_lines').where('is_expired', '=', 1))
   let swept = new Set<string>()
   for (;;) {
-    // From the ends: whoever reads from a place of a living conversation still finds its way to the root (L7).
+    // From the ends, so that a reader of a living conversation still finds its way to the root (L7).
     const gone = yield* all({
       compile: () =>
         sql<{ conversation_id: string }>`delete from segments where
@@ -243,7 +243,7 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
         and not exists (select 1 from attachments a where a.sha256 = substr(f.scope, 12))`.compile(db),
   })
   for (const { scope, path } of lost) yield* removeIndexed(dialect, { scope, paths: [path] })
-  // Indexes of working copies that nobody works in any more.
+  // Indexes of working copies that no conversation uses any more.
   for (const { scope } of yield* all(db.selectFrom('index_files').select('scope').distinct())) {
     const [workspaceId = ''] = scope.split('/')
     if (!copyOf(workspaceId)) continue
@@ -259,7 +259,7 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
     const files = yield* all(db.selectFrom('index_files').select('path').where('scope', '=', scope))
     yield* removeIndexed(dialect, { scope, paths: files.map((file) => file.path) })
   }
-  // Runs that never wrote a frame, where nothing is left to write behind.
+  // Runs that never wrote a frame and have no event left to continue from.
   yield* all({
     compile: () =>
       sql`delete from runs where frames = 0 and not exists (select 1 from segments s where s.no = runs.segment)`.compile(

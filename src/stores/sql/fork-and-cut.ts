@@ -90,8 +90,8 @@ export function* cut(dialect: Dialect, command: CutCommand & { now: number }): S
   const rest = partsBetween(line, 1, after)
   const frames: FrameDraft[] = [
     { kind: 'conversation.truncated', cut_after: after, message_id, by },
-    ...(yield* keptTitle(dialect, { old: line, behind: after, now: rest })),
-    ...(yield* keptWork(dialect, { tenant, id: conversationId }, { old: line, behind: after, now: rest })),
+    ...(yield* keptTitle(dialect, { old: line, after, now: rest })),
+    ...(yield* keptWork(dialect, { tenant, id: conversationId }, { old: line, after, now: rest })),
   ]
   const segment = yield* beginSegment(dialect, {
     tenant,
@@ -211,12 +211,8 @@ export function* undoCut(
   const { left, line } = found
   const common = placeOnLine(line, current)?.after ?? 0
   const frames = [
-    ...(yield* keptTitle(dialect, { old: current, behind: common, now: line })),
-    ...(yield* keptWork(
-      dialect,
-      { tenant, id: conversationId },
-      { old: current, behind: common, now: line },
-    )),
+    ...(yield* keptTitle(dialect, { old: current, after: common, now: line })),
+    ...(yield* keptWork(dialect, { tenant, id: conversationId }, { old: current, after: common, now: line })),
   ]
   const question = yield* firstQuestion(dialect, current, common)
   yield* leave(
@@ -296,13 +292,13 @@ function* tipOf({ db }: Dialect, segment: number): Script<Tip> {
   return { seq, bytes: bytes_before + bytes, digest }
 }
 
-/** The first message of a person behind this event of the line. */
+/** The first user message after this event of the line. */
 function* firstQuestion(
   { db }: Dialect,
   line: readonly LinePart[],
-  behind: number,
+  after: number,
 ): Script<FoundMessage | undefined> {
-  for (const part of partsBetween(line, behind + 1, headOf(line))) {
+  for (const part of partsBetween(line, after + 1, headOf(line))) {
     const found = yield* first(
       db
         .selectFrom('messages')

@@ -23,9 +23,9 @@ import { all, first, type Script } from './script.ts'
 /** A title that a person gave. One that the agent thought of goes with what it was about. */
 export function* keptTitle(
   dialect: Dialect,
-  { old, behind, now }: { old: Line; behind: number; now: Line },
+  { old, after, now }: { old: Line; after: number; now: Line },
 ): Script<FrameDraft[]> {
-  for (const part of partsBetween(old, behind + 1, headOf(old)).toReversed()) {
+  for (const part of partsBetween(old, after + 1, headOf(old)).toReversed()) {
     const titles = yield* titlesOn(dialect, part)
     const own = titles.find(({ frame }) => runIdOf(frame) === null)
     if (!own) continue
@@ -65,16 +65,16 @@ function* lastTitle(dialect: Dialect, line: Line): Script<string | null> {
 export function* keptWork(
   dialect: Dialect,
   asked: { tenant: string; id: ConversationId },
-  { old, behind, now: line }: { old: Line; behind: number; now: readonly LinePart[] },
+  { old, after, now: line }: { old: Line; after: number; now: readonly LinePart[] },
 ): Script<FrameDraft[]> {
   const rows = yield* workRows(dialect, { ...asked, isCounted: false })
   if ('refused' in rows) return []
   const before = workStateOf(rows)
   const told: WorkRows = yield* workRowsOn(dialect, asked.id, rows.workspaceId, line)
-  const left = partsBetween(old, behind + 1, headOf(old))
+  const left = partsBetween(old, after + 1, headOf(old))
   const safe = yield* keptSafe(dialect, asked.id, before.session, left)
   const frames: FrameDraft[] = safe.map((row) => ({ kind: 'workspace.checkpoint', ...row }))
-  // They may be the last of their session on the new line: then what really is has to be said behind them.
+  // They may be the last of their session on the new line; the current state is then restated after them.
   for (const { work_session: workSession, checkpoint_id: checkpointId, number } of safe) {
     const known = told.tips.find((tip) => tip.workSession === workSession)
     if (known && known.number > number) continue

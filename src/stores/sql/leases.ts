@@ -56,7 +56,7 @@ function* hold(
     ? yield* takeRun(dialect, { tenant, runId, from: null })
     : yield* openRun(dialect, { tenant, conversationId, runId })
   if ('refused' in run) {
-    // Its conversation has been deleted, or the run was ended without its row: nobody will ever work on it.
+    // Its conversation has been deleted, or the run ended without its row: no worker will ever claim it.
     yield* leaveQueue(dialect, [runId])
     return null
   }
@@ -173,7 +173,7 @@ export function* releaseLeases(dialect: Dialect, worker: string | null): Script<
 
 /** Whether this worker may still write for the run (L8). */
 export function* isHeld(dialect: Dialect, { conversationId, runId, epoch }: Fence): Script<boolean> {
-  // The lock that a takeover takes too: nothing is written behind it.
+  // A takeover takes the same lock, so nothing is written after it.
   yield* lockConversations(dialect, [conversationId])
   const run = yield* first(dialect.db.selectFrom('runs').select(['epoch', 'ended']).where('id', '=', runId))
   return run?.epoch === epoch && run.ended === 0

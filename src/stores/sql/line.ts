@@ -92,7 +92,7 @@ const segmentWithEnd = prepared<{ id: string }, { no: number; cut: number; seq: 
     .select([
       's.no',
       's.cut',
-      // Whoever has read what was collected since is told where to cut, as if it were still there (L7).
+      // A reader of events that were collected since gets the place to cut, as if they were still there (L7).
       sql<number>`coalesce(s.collected_to, (select max(seq) from events where segment = s.no), s.cut)`.as(
         'seq',
       ),

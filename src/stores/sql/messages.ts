@@ -21,7 +21,7 @@ export interface StoredMessage {
   blob: string | null
 }
 
-/** The timeline behind a cursor, along the whole line. */
+/** The timeline after a cursor, along the whole line. */
 export function* messages(
   dialect: Dialect,
   query: PageQuery,

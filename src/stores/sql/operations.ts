@@ -289,8 +289,8 @@ export function hasBudget({ name }: Call): boolean {
 /** Says so in the message of an error that crosses threads. */
 export const OVER_BUDGET = 'the read took longer than its budget'
 
-/** Writes behind which every conversation's head is where appends have left it. */
-export const leavesHeads: ReadonlySet<string> = new Set<WriteName>([
+/** Writes that never move a head, so the writer keeps its cached heads across them. */
+export const keepsHeads: ReadonlySet<string> = new Set<WriteName>([
   'append',
   'openRun',
   'takeRun',

@@ -73,7 +73,7 @@ export function* readingPlace(
   return { line, ...place }
 }
 
-/** Whoever follows, and whoever has come this far, is in the head segment: no need to know the rest of the line. */
+/** Followers and readers near the end are in the head segment, so the rest of the line is not needed. */
 function placeInHead(
   head: HeadOfLine,
   conversationId: ConversationId,

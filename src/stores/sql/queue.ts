@@ -333,7 +333,7 @@ export function* abandonAll(dialect: Dialect, conversationId: string): Script<vo
   )
 }
 
-/** Asks for the active run to be stopped and takes out all that waits behind it; answers which run that is (D2). */
+/** Asks for the active run to be stopped and removes all messages that wait after it; returns that run (D2). */
 export function* stopAll(
   dialect: Dialect,
   command: CancelCommand,

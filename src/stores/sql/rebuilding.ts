@@ -2,7 +2,7 @@ import type { Dialect } from './dialect.ts'
 import type { Refusal } from './refusal.ts'
 import { first, type Script } from './script.ts'
 
-/** Whether projections are behind: then it is not known what names a state, a checkpoint or a blob, and what must be kept. */
+/** True until projections have caught up. Until then the store does not know which states, checkpoints and blobs are in use. */
 export function* isRebuilding({ db }: Dialect): Script<boolean> {
   return (yield* first(db.selectFrom('unprojected').select('segment').limit(1))) !== undefined
 }

@@ -127,7 +127,7 @@ function rowsOn({ db }: Dialect, part: LinePart) {
     .where('r.seq', '<=', part.to)
 }
 
-/** Those on the line, the last first, behind the one that the page before ended with. */
+/** Those on the line, newest first, after the last one of the previous page. */
 export function* listResponses(
   dialect: Dialect,
   query: {

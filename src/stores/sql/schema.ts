@@ -177,7 +177,7 @@ export interface Schema {
   responses: {
     id: string
     conversation_id: string
-    /** Its place on the line: behind this event. */
+    /** Its place on the line: after this event. */
     segment: number
     seq: number
     run_id: string

@@ -50,10 +50,10 @@ export function* appendToSegment(
   },
 ): Script<void> {
   const { tenant, conversationId, segment, tip } = command
-  const behind = yield* first(
+  const unprojected = yield* first(
     dialect.db.selectFrom('unprojected').select('segment').where('segment', '=', segment),
   )
-  const head = { tenant, segment, tip, isProjected: !behind }
+  const head = { tenant, segment, tip, isProjected: !unprojected }
   const request = outsideRuns(command, conversationId, command.frames)
   yield* appendTo(dialect, new Map([[conversationId, head]]), [request])
 }

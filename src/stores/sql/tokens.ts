@@ -11,7 +11,7 @@ export function* findToken({ db }: Dialect, hash: string): Script<Token | null> 
 
 export function* putToken({ db }: Dialect, command: { hash: string; token: Token }): Script<void> {
   const { hash, token } = command
-  // Whoever signs in while the token is being revoked comes too late.
+  // A sign-in that races with the revocation loses.
   if (token.parentId !== null) {
     const parent = yield* first(db.selectFrom('tokens').select('id').where('id', '=', token.parentId))
     if (!parent) return

@@ -27,7 +27,7 @@ import { all, first, insertAll, replaceAll, type Script } from './script.ts'
 
 /** Families that leave the store, and families that enter it. */
 
-/** The family as it is at one moment: what its living lines reach. What was deleted stays behind. */
+/** The family as it is at one moment: everything that its living lines reach. Deleted messages are left out. */
 export function* exportFamily(
   dialect: Dialect,
   query: { tenant: string; id: ConversationId },
@@ -101,7 +101,7 @@ export function* exportNames(
       .where('seq', '<=', upto)
       .orderBy('seq'),
   )
-  // The states of runs that ended here: others' states nobody goes on from.
+  // Only runs that ended here: no run continues from the states of others.
   const threads = yield* all(
     db
       .selectFrom('agent_checkpoints as a')
@@ -188,9 +188,9 @@ export function* exportThread({ db }: Dialect, threadId: string): Script<ThreadR
   }
 }
 
-/** Who `deleted_by` names while a conversation is being imported: until then nobody sees it. */
+/** `deleted_by` of a conversation that is being imported. It stays hidden until the import ends. */
 const IMPORT = 'an import that is under way'
-/** An import that nobody carries on is collected like any deleted conversation, this long after it began. */
+/** The collector removes an import that never finished, this long after it began. */
 const IMPORT_MS = 24 * 60 * 60 * 1000
 
 export function* knownFamily(
@@ -260,7 +260,7 @@ export function* abortImport(
   return { isDone: true }
 }
 
-/** Makes the places for a family's events: conversations that nobody sees yet. */
+/** Creates the family's segments and its conversations, which stay hidden for now. */
 export function* beginImport(
   { db }: Dialect,
   { tenant, family, workspaces, now }: ImportCommand & { now: number },

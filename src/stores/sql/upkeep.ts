@@ -130,11 +130,11 @@ export function* project(
   const { db } = dialect
   const { segment, limit, spilled } = command
   yield* lockConversations(dialect, [command.conversationId])
-  const behind = yield* first(
+  const progress = yield* first(
     db.selectFrom('unprojected').select('projected_seq').where('segment', '=', segment),
   )
-  if (!behind) return { projected: 0, isDone: true }
-  const events = yield* eventsAfter(dialect, { segment, after: behind.projected_seq, limit })
+  if (!progress) return { projected: 0, isDone: true }
+  const events = yield* eventsAfter(dialect, { segment, after: progress.projected_seq, limit })
   const missingBlobs = events.flatMap(({ blob }) => (blob === null || blob in spilled ? [] : blob))
   if (missingBlobs.length > 0) return { missingBlobs }
 
@@ -147,7 +147,7 @@ export function* project(
     : all(
         db
           .updateTable('unprojected')
-          .set({ projected_seq: behind.projected_seq + events.length })
+          .set({ projected_seq: progress.projected_seq + events.length })
           .where('segment', '=', segment),
       )
   return { projected: events.length, isDone }

@@ -7,8 +7,8 @@ import { noConversation, type Refusable, type Refusal } from './refusal.ts'
 import { all, first, type Script } from './script.ts'
 
 /**
- * A workspace's row is its lock: whoever claims a run there and whoever puts files back there take it first, so that the
- * two never happen at once (W8). While files are put back it says so, for whoever has to finish it (W5).
+ * A workspace's row is its lock. A worker that claims a run and a caller that restores files both take it first, so that the
+ * two never happen at once (W8). During a restore the row describes it, for the process that has to finish it (W5).
  */
 
 interface Command {

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3'
 
 /**
  * Holds a file locked until the returned function is called or the process ends, however it ends: the system lets go of
- * the lock, so none is ever left behind. Null when another process holds it.
+ * the lock, so no lock outlives its process. Null when another process holds it.
  */
 export function holdAlone(path: string): (() => void) | null {
   const database = new Database(path, { timeout: 0 })

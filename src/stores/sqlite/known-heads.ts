@@ -4,7 +4,7 @@ import type { Head } from '../sql/append.ts'
 const MOST = 10_000
 
 /**
- * The heads that appends have left behind: an append to a conversation that is being written to needs no read. Whatever
+ * The heads after the last appends: an append to a conversation that is being written to needs no read. Whatever
  * else writes makes it forget them all, be it another script, a transaction that failed, or another process.
  */
 export function createKnownHeads(database: Database.Database) {
@@ -19,7 +19,7 @@ export function createKnownHeads(database: Database.Database) {
   return {
     known,
     forget,
-    /** To be called inside a transaction, where nobody else can write any more. */
+    /** Call it inside a transaction, where no other writer can interfere. */
     forgetIfForeign(): void {
       const now = version.get()
       if (now !== seen || known.size > MOST) forget()

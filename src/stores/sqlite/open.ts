@@ -12,7 +12,7 @@ export async function openSqlite(path: string): Promise<Engine> {
   await mkdir(dirname(path), { recursive: true })
   const reader = startThread({ path, role: 'reader' })
   const writer = startThread({ path, role: 'writer' })
-  // Ended with the writer when that fails, and then nobody waits for it.
+  // Ends with the writer when that fails; nothing waits for it then.
   reader.ready.catch(() => {})
   try {
     await writer.ready
@@ -77,7 +77,7 @@ function startThread(data: ThreadData): Thread {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
     workerData: data,
-    // A replay leaves a page of strings behind every few milliseconds; collected early, they cost no memory.
+    // A replay discards a page of strings every few milliseconds; collected early, they cost no memory.
     ...(data.role === 'reader' ? { resourceLimits: { maxYoungGenerationSizeMb: 8 } } : {}),
   })
   const waiters = new Map<number, Waiter>()

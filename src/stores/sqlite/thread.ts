@@ -10,7 +10,7 @@ import { migrate } from '../sql/migrate.ts'
 import {
   type Call,
   hasBudget,
-  leavesHeads,
+  keepsHeads,
   OVER_BUDGET,
   READ_BUDGET_MS,
   reads,
@@ -23,7 +23,7 @@ import { type Packed, packOutcomes, unpackAppends } from './transport.ts'
 
 /**
  * A thread that owns one connection, so that neither an fsync nor a long read stops the event loop. The writer's is the
- * only connection that writes; the reader's sees what is committed and waits for nobody (WAL).
+ * only connection that writes; the reader's sees committed data and never waits (WAL).
  */
 export interface ThreadData {
   path: string
@@ -130,7 +130,7 @@ function write(group: readonly Write[]): Outcome[] {
 }
 
 function runWrite(call: Call): unknown {
-  if (!leavesHeads.has(call.name)) heads.forget()
+  if (!keepsHeads.has(call.name)) heads.forget()
   return runScript(scriptOf(writes, dialect, call))
 }
 
