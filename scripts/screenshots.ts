@@ -136,7 +136,7 @@ try {
     const events = (await client.events(id, { limit: 1000 })).items
     const edit = events.find((event) => event.kind === 'file.edit')
     await page.getByRole('slider', { name: 'Event' }).fill(String(edit?.event_id ?? 1))
-    await page.locator('.paths button', { hasText: 'not there yet' }).waitFor()
+    await page.locator('.paths button', { hasText: 'added later' }).waitFor()
     await page.locator('.paths button', { hasText: 'src/basket.ts' }).click()
     await page.locator('.file-text .hljs-keyword').first().waitFor()
     await page.waitForTimeout(500)

@@ -60,7 +60,7 @@ describe('the list of conversations in a browser', () => {
 
   it('a conversation that is not there is said not to be, without an end to the page', async () => {
     const page = await open('/c/conv_00000000000000000000000000')
-    await page.getByText('There is no such conversation').waitFor()
+    await page.getByText('Conversation not found').waitFor()
     await page.getByRole('link', { name: 'To the conversations' }).click()
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     forgive(/404/)
@@ -85,12 +85,12 @@ describe('the list of conversations in a browser', () => {
     await server().client.sendMessage(id, { content: '!run_command {"command":"ls"}' })
     const page = await open()
     const row = list(page).getByRole('listitem').filter({ hasText: 'Asking' })
-    await row.getByText('waits for you').waitFor()
+    await row.getByText('waiting for approval').waitFor()
     await row.getByRole('link').click()
-    await page.getByText('Waits for your answer', { exact: true }).waitFor()
+    await page.getByText('Waiting for approval', { exact: true }).waitFor()
     await expect.poll(() => page.title()).toBe('❓ Asking · Waymark')
     await page.getByRole('button', { name: 'Deny' }).click()
-    await row.getByText('waits for you').waitFor({ state: 'detached' })
+    await row.getByText('waiting for approval').waitFor({ state: 'detached' })
   })
 
   it('where one was in a transcript is where one comes back to', async () => {

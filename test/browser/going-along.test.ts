@@ -7,7 +7,7 @@ import { say, untilIdle, withBrowser } from '../support/browser.ts'
 describe('texts and files that go along with a message, in a browser', () => {
   const { server, start, forgive } = withBrowser()
   const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
-  const along = (page: Page) => page.getByRole('list', { name: 'Goes along' })
+  const along = (page: Page) => page.getByRole('list', { name: 'Attachments' })
   const attach = (page: Page, name: string, text: string) =>
     page
       .locator('input[type=file]')
@@ -20,7 +20,7 @@ describe('texts and files that go along with a message, in a browser', () => {
       { name: 'spec.md', mimeType: 'text/markdown', buffer: Buffer.from(spec) },
       { name: 'run.log', mimeType: 'text/plain', buffer: Buffer.from(log) },
     ])
-    const along = page.getByRole('list', { name: 'Goes along' })
+    const along = page.getByRole('list', { name: 'Attachments' })
     await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
     await page.reload()
     await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
@@ -28,7 +28,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     await untilIdle(page)
     expect(await along.count()).toBe(0)
 
-    const sent = page.getByRole('list', { name: 'Sent along' })
+    const sent = page.getByRole('list', { name: 'Attached' })
     await sent.getByRole('button', { name: 'spec.md' }).click()
     await expect.poll(() => page.locator('.attachment pre').textContent()).toBe(spec)
     await sent.getByRole('button', { name: 'run.log' }).click()
@@ -37,7 +37,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     await page.locator('.attachment').waitFor({ state: 'detached' })
 
     await page.getByRole('button', { name: 'Edit and fork' }).click()
-    await page.getByRole('dialog').getByText('Goes along again: spec.md, run.log').waitFor()
+    await page.getByRole('dialog').getByText('Attached again: spec.md, run.log').waitFor()
     await page.getByRole('dialog').getByRole('textbox', { name: 'Message' }).fill('in other words')
     await page.getByRole('dialog').getByRole('button', { name: 'Fork and send' }).click()
     await page.getByRole('heading', { level: 1, name: 'in other words' }).waitFor()
@@ -62,10 +62,10 @@ describe('texts and files that go along with a message, in a browser', () => {
     await page.keyboard.press('Enter')
     await along(page).getByText('notes.md').waitFor()
     await page.keyboard.press('Enter')
-    const waiting = page.getByRole('list', { name: 'Waiting messages' })
-    await waiting.getByText('Something goes along').waitFor({ state: 'attached' })
-    await waiting.getByRole('button', { name: /^Take out/ }).click()
-    await page.getByRole('button', { name: 'Back into the field' }).click()
+    const waiting = page.getByRole('list', { name: 'Queued messages' })
+    await waiting.getByText('Has attachments').waitFor({ state: 'attached' })
+    await waiting.getByRole('button', { name: /^Remove/ }).click()
+    await page.getByRole('button', { name: 'Edit' }).click()
     await expect.poll(() => along(page).getByRole('listitem').count()).toBe(2)
     expect(await field(page).inputValue()).toBe('look at @notes.md ')
     await page.keyboard.press('Enter')
@@ -85,7 +85,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     await row.getByText('1 queued').waitFor()
     await row.hover()
     await row.getByRole('button', { name: 'Delete “Out”' }).click()
-    await page.getByRole('dialog').getByText('1 waiting message will be taken out').waitFor()
+    await page.getByRole('dialog').getByText('1 queued message will be moved back').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await page
       .locator('.notice', { hasText: '“Out” was deleted.' })
@@ -103,7 +103,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     await along(page).getByText('spec.md').waitFor()
     const second = await page.context().newPage()
     await second.goto(`${server().url}/c/${id}`)
-    await second.getByText('Not here any more: spec.md.').waitFor()
+    await second.getByText('No longer available: spec.md.').waitFor()
     await field(second).press('Enter')
     await second.locator('.said', { hasText: 'do this' }).waitFor()
     await untilIdle(second)
@@ -129,7 +129,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     await attach(page, 'bom.txt', '\ufeffgrün')
     await field(page).fill('at once')
     await field(page).press('Enter')
-    await page.getByRole('list', { name: 'Sent along' }).getByText('8 B').waitFor()
+    await page.getByRole('list', { name: 'Attached' }).getByText('8 B').waitFor()
     await untilIdle(page)
     expect(await along(page).count()).toBe(0)
     expect((await server().client.context(id)).request).toContain('\ufeffgrün')
@@ -140,7 +140,7 @@ describe('texts and files that go along with a message, in a browser', () => {
         buffer: Buffer.from(`${n}`),
       })),
     )
-    await page.locator('.notice', { hasText: 'At most 20 texts can go along.' }).waitFor()
+    await page.locator('.notice', { hasText: 'You can attach at most 20 files.' }).waitFor()
     expect(await along(page).getByRole('listitem').count()).toBe(20)
   })
 
@@ -152,11 +152,11 @@ describe('texts and files that go along with a message, in a browser', () => {
     await page.getByRole('navigation', { name: 'Conversations' }).getByText('Other room').click()
     await page.getByRole('heading', { level: 1, name: 'Other room' }).waitFor()
     await attach(page, 'b.txt', 'b'.repeat(3_000_000))
-    await page.getByText('This is too long to be kept through a reload.').waitFor()
+    await page.getByText('This draft is too long to survive a reload.').waitFor()
     await field(page).fill('some words')
     await page.reload()
     await expect.poll(() => field(page).inputValue()).toBe('some words')
-    await page.getByText('Not here any more: b.txt.').waitFor()
+    await page.getByText('No longer available: b.txt.').waitFor()
     expect(page.url()).toContain(other.id)
   })
 
@@ -178,7 +178,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     expect(await along(page).count()).toBe(0)
     await page.getByRole('link', { name: 'Changes', exact: true }).click()
     await drop()
-    await page.locator('.notice', { hasText: 'Files go along with a message' }).waitFor()
+    await page.locator('.notice', { hasText: 'To attach files, open a conversation' }).waitFor()
   })
 
   it('[C9] the whole of what a tool returned can be read', async () => {
@@ -189,7 +189,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     const card = page.locator('.tool', { hasText: 'run_command' })
     await card.getByRole('button', { expanded: false }).click()
     expect(await card.locator('.output').innerText()).not.toContain('29999')
-    await card.getByRole('button', { name: 'Show all of it' }).click()
+    await card.getByRole('button', { name: 'Show all' }).click()
     await expect.poll(() => card.locator('.output').innerText()).toContain('29999\n30000')
     const frame = (await server().client.events(id, { limit: 1000 })).items.find(
       (one) => one.kind === 'tool.output' && 'output_ref' in one,

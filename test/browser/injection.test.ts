@@ -146,7 +146,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await page.locator('.file-then').waitFor()
     await isUnharmed(page, asked)
     await page.getByRole('link', { name: 'Context', exact: true }).click()
-    await page.getByRole('button', { name: 'The request in full' }).click()
+    await page.getByRole('button', { name: 'Full request' }).click()
     await page.locator('.body').waitFor()
     await isUnharmed(page, asked)
   })

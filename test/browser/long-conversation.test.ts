@@ -62,7 +62,7 @@ describe(`a conversation of ${MESSAGES} messages`, () => {
       best = Math.max(best, await frameRate(page, 70))
     }
     expect(best).toBeGreaterThanOrEqual(Math.min(50, bestAtRest / WORSE))
-    await page.getByRole('button', { name: 'To the end' }).click()
+    await page.getByRole('button', { name: 'Jump to the end' }).click()
     await last(page).waitFor()
   })
 

@@ -25,7 +25,7 @@ describe('an answer that stands still in the middle of a word', () => {
     await page.getByText('the second thi', { exact: true }).waitFor()
     const text = await transcriptText(page)
     expect(text).toContain('Here is what I found:')
-    expect(text).toContain('At work …')
+    expect(text).toContain('Running …')
 
     const other = await open(`/c/${id}`)
     await other.getByText('the second thi', { exact: true }).waitFor()

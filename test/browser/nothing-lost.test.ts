@@ -52,7 +52,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const field = page.getByRole('textbox', { name: 'Message' })
     await field.fill('once')
     await field.press('Enter')
-    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
     expect(await field.inputValue()).toBe('once')
     // Unchanged, it is the same one.
     await field.press('Enter')
@@ -73,7 +73,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page
       .locator('input[type=file]')
       .setInputFiles({ name: 'spec.md', mimeType: 'text/markdown', buffer: Buffer.from('# Spec\n') })
-    const along = page.getByRole('list', { name: 'Goes along' })
+    const along = page.getByRole('list', { name: 'Attachments' })
     await along.getByText('spec.md').waitFor()
     await page.getByRole('link', { name: 'Branches', exact: true }).click()
     await page.getByRole('link', { name: 'Transcript', exact: true }).click()
@@ -105,17 +105,17 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await say(page, 'three, an hour of work')
     await untilIdle(page)
     await page
-      .locator('.notice', { hasText: 'It can be undone until' })
+      .locator('.notice', { hasText: 'You can undo this until' })
       .getByRole('button', { name: 'Undo' })
       .click()
-    const asked = page.locator('.notice', { hasText: '1 message came since.' })
+    const asked = page.locator('.notice', { hasText: '1 message followed since.' })
     await asked.waitFor()
     expect(await page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
-    await asked.getByRole('button', { name: 'Bring them back all the same' }).click()
+    await asked.getByRole('button', { name: 'Undo the deletion anyway' }).click()
     await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'two'])
     await page
       .locator('.notice', { hasText: 'The deleted messages are back' })
-      .getByRole('button', { name: 'As it was before' })
+      .getByRole('button', { name: 'Redo the deletion' })
       .click()
     await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
   })
@@ -126,7 +126,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await untilIdle(page)
     await page.locator('.answer', { hasText: 'deep' }).waitFor()
     await page.getByRole('textbox', { name: 'Message' }).fill('x'.repeat(6_000_000))
-    await page.getByText('This is too long to be kept through a reload.').waitFor()
+    await page.getByText('This draft is too long to survive a reload.').waitFor()
     await page.getByRole('textbox', { name: 'Message' }).fill('')
     await page.addInitScript((name) => {
       sessionStorage.setItem(`waymark.draft.${name}`, '{broken')
@@ -150,7 +150,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Fork', exact: true }).dblclick()
     await page.getByRole('heading', { level: 1, name: 'Versuch Ω' }).waitFor()
     await page.getByRole('button', { name: 'New conversation' }).dblclick()
-    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
     // A second one would be there before this is answered.
     await say(page, 'hello again')
     await untilIdle(page)
@@ -165,7 +165,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const { page, problems } = await other.open({ url: server().url, token }, `/c/${id}`)
     await page.getByText('Your token allows reading only.').waitFor()
     await page.locator('.said', { hasText: 'hello' }).waitFor()
-    const forbidden = ['Restore files to here', 'Fork from here', 'Edit and fork', 'Delete from here']
+    const forbidden = ['Restore files to this point', 'Fork from here', 'Edit and fork', 'Delete from here']
     for (const name of [...forbidden, 'New conversation']) {
       expect(await page.getByRole('button', { name }).isDisabled()).toBe(true)
     }
@@ -184,7 +184,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     const { items } = await server().client.events(id, { limit: 1000 })
     const asked = items.find((event) => event.kind === 'tool.approval')?.event_id ?? 0
     await page.goto(`${server().url}/c/${id}/timeline?at=${asked}`)
-    const then = page.getByRole('region', { name: 'The transcript as it was then' })
+    const then = page.getByRole('region', { name: 'Transcript at this event' })
     await then.locator('.tool-state.asking').waitFor()
     expect(await then.getByRole('button', { name: 'Allow' }).count()).toBe(0)
     expect(await then.getByRole('button', { name: 'Delete from here' }).count()).toBe(0)
@@ -236,8 +236,8 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await field.press('Enter')
     await field.pressSequentially('second')
     written.resolve()
-    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
-    const unsent = page.getByRole('list', { name: 'Messages that may not have arrived' })
+    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    const unsent = page.getByRole('list', { name: 'Messages that may not have been sent' })
     await unsent.getByText('once').waitFor()
     expect(await field.inputValue()).toBe('second')
     // Through a reload, too.
@@ -297,7 +297,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     expect(await notices.count()).toBe(2)
     await page.route('**/undelete', (route) => route.abort(), { times: 1 })
     await notices.first().getByRole('button', { name: 'Undo' }).click()
-    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
     expect(await notices.count()).toBe(2)
     for (let left = 2; left > 0; left--) {
       await notices.first().getByRole('button', { name: 'Undo' }).click()

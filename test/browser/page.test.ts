@@ -58,7 +58,7 @@ describe('the page for everybody', () => {
         ['Changes', 'notes.md'],
         ['Timeline', 'Files now'],
         ['Context', 'What the model was sent'],
-        ['Branches', 'The family'],
+        ['Branches', 'Forks'],
       ] as const) {
         await view(page, name)
         await page.getByText(sign).first().waitFor()
@@ -77,7 +77,7 @@ describe('the page for everybody', () => {
     const { page } = await start('Keys')
     await page.keyboard.press('Escape')
     await page.keyboard.press('?')
-    await page.getByRole('dialog', { name: 'Keys' }).getByText('New conversation').waitFor()
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).getByText('New conversation').waitFor()
     await page.keyboard.press('Escape')
     await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
 

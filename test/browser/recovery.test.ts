@@ -42,7 +42,7 @@ describe('a page whose server is killed', () => {
     expect(await answer.innerText()).toContain(before)
     await page.getByRole('textbox', { name: 'Message' }).fill('written while it was away')
     await page.keyboard.press('Enter')
-    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
+    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
     expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe(
       'written while it was away',
     )

@@ -14,7 +14,7 @@ describe('the transcript in a browser', () => {
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     await page.getByText('Demo model: a script, not an AI').waitFor()
     await page.keyboard.press('+')
-    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
     await page.getByRole('heading', { level: 1, name: 'I am Ada' }).waitFor()
@@ -102,14 +102,14 @@ describe('the transcript in a browser', () => {
   it('an error says what happened and what to do, and the message can be sent again', async () => {
     const { id, page } = await start('Errors')
     await say(page, '!fail 400')
-    await page.getByText('This did not work.').waitFor()
+    await page.getByText('Failed.').waitFor()
     await page.getByText('demo_failure').waitFor()
-    await page.getByText('The model’s server refused it.').waitFor()
+    await page.getByText('The model’s server rejected the request.').waitFor()
     // The answer is lost once; however often it is pressed then, it is sent once.
     await loseAnswer(page, '**/messages')
-    await page.getByRole('button', { name: 'Send it again' }).click()
-    await page.locator('.notice', { hasText: 'The server does not answer.' }).waitFor()
-    await page.getByRole('button', { name: 'Send it again' }).first().click()
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.getByRole('button', { name: 'Send again' }).first().click()
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('')
     await untilIdle(page)
     await expect.poll(() => page.getByText('demo_failure').count()).toBe(2)
@@ -158,15 +158,15 @@ describe('the transcript in a browser', () => {
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
     await say(page, 'second message')
     await say(page, 'third message')
-    const waiting = page.getByRole('list', { name: 'Waiting messages' })
+    const waiting = page.getByRole('list', { name: 'Queued messages' })
     await expect.poll(() => waiting.getByRole('listitem').count()).toBe(2)
     await page.getByRole('navigation', { name: 'Conversations' }).getByText('2 queued').waitFor()
-    await waiting.getByRole('button', { name: 'Take out “third message”' }).click()
+    await waiting.getByRole('button', { name: 'Remove “third message” from the queue' }).click()
     await expect.poll(() => waiting.getByRole('listitem').count()).toBe(1)
     // What was taken out can still be said.
     await page
-      .locator('.notice', { hasText: 'Taken out of the queue: third message' })
-      .getByRole('button', { name: 'Back into the field' })
+      .locator('.notice', { hasText: 'Removed from the queue: third message' })
+      .getByRole('button', { name: 'Edit' })
       .click()
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('third message')
     await page.getByRole('button', { name: 'Stop', exact: true }).click()
@@ -189,8 +189,8 @@ describe('the transcript in a browser', () => {
     await divider.click()
     await page.getByText('everything from event').waitFor()
     await page.getByText('my name is Ada').waitFor()
-    await page.getByRole('button', { name: 'Let the model see everything again' }).click()
-    await page.getByRole('button', { name: 'The model sees everything again' }).waitFor()
+    await page.getByRole('button', { name: 'Undo: send the whole history again' }).click()
+    await page.getByRole('button', { name: 'The model sees the whole history again' }).waitFor()
   })
 
   it('[P1] closes the connection of a hidden tab, and shows everything when the tab is shown again', async () => {
@@ -201,7 +201,7 @@ describe('the transcript in a browser', () => {
     })
     await page.clock.install()
     await page.goto(`${server().url}/c/${id}`)
-    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
     const look = (hidden: 'yes' | 'no') =>
       page.evaluate((value) => {
         sessionStorage.setItem('hidden', value)

@@ -46,7 +46,7 @@ describe('what is typed goes where one thinks it goes', () => {
     await field(page).fill('half a thought')
     await page.getByRole('link', { name: 'Waymark' }).click()
     await page.locator('.demo-hints button').first().click()
-    await page.getByRole('heading', { name: 'Say something' }).waitFor()
+    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
     await typed(page, 'half a thought')
     await field(page).fill('')
     await page.getByRole('link', { name: 'Waymark' }).click()
@@ -74,7 +74,7 @@ describe('what is typed goes where one thinks it goes', () => {
     const wording = await edit()
     expect(await wording.inputValue()).toBe('as it should be')
     await page.getByRole('dialog').getByRole('button', { name: 'Fork and send' }).click()
-    await page.getByRole('dialog').getByText('The server does not answer.').waitFor()
+    await page.getByRole('dialog').getByText('The server does not respond.').waitFor()
     await wording.fill('as it should really be')
     await page.getByRole('dialog').getByRole('button', { name: 'Fork and send' }).click()
     await page.locator('.said', { hasText: 'as it should really be' }).waitFor()
@@ -101,7 +101,7 @@ describe('what is typed goes where one thinks it goes', () => {
       await typed(page, '')
     }
     asked.resolve()
-    await page.locator('.notice', { hasText: 'Ten messages are waiting already.' }).waitFor()
+    await page.locator('.notice', { hasText: 'Ten messages are queued already.' }).waitFor()
     isRefusing = false
     await field(page).fill('third')
     await field(page).press('Enter')

@@ -8,8 +8,8 @@ describe('looking back in a browser', () => {
   const { server, open, start } = withBrowser()
   const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
   const scrubber = (page: Page) => page.getByRole('slider', { name: 'Event' })
-  const filesThen = (page: Page) => page.getByRole('region', { name: 'The files as they were then' })
-  const then = (page: Page) => page.getByRole('region', { name: 'The transcript as it was then' })
+  const filesThen = (page: Page) => page.getByRole('region', { name: 'Files at this event' })
+  const then = (page: Page) => page.getByRole('region', { name: 'Transcript at this event' })
 
   async function eventsOf(id: string) {
     const { items } = await server().client.events(id, { limit: 1000 })
@@ -39,12 +39,12 @@ describe('looking back in a browser', () => {
     await scrubber(page).fill(String(at('message.user', 1) - 1))
     await expect.poll(() => then(page).innerText()).not.toContain('violets')
     await expect.poll(() => then(page).innerText()).toContain('Hello Ada.')
-    await filesThen(page).getByText('2 not as now').waitFor()
+    await filesThen(page).getByText('2 changed since').waitFor()
     await filesThen(page)
-      .getByRole('button', { name: /second\.txt.*not there yet/ })
+      .getByRole('button', { name: /second\.txt.*added later/ })
       .waitFor()
     await filesThen(page)
-      .getByRole('button', { name: /poem\.txt.*different now/ })
+      .getByRole('button', { name: /poem\.txt.*changed later/ })
       .click()
     await expect.poll(() => page.locator('.file-text').innerText()).toBe('roses\n')
     await filesThen(page).getByRole('button', { name: 'Changes until now' }).click()
@@ -55,16 +55,16 @@ describe('looking back in a browser', () => {
     await filesThen(page).getByRole('button', { name: 'Then', exact: true }).click()
     await expect.poll(() => page.locator('.file-text').innerText()).toBe('violets\n')
     await filesThen(page)
-      .getByRole('button', { name: /second\.txt.*not there yet/ })
+      .getByRole('button', { name: /second\.txt.*added later/ })
       .waitFor()
-    expect(await then(page).innerText()).toContain('At work …')
+    expect(await then(page).innerText()).toContain('Running …')
 
     // And by keys, to the next message, and to now.
     await then(page).click()
     await page.keyboard.press(']')
     await expect.poll(() => scrubber(page).inputValue()).toBe(String(at('message.user', 2)))
     await page.keyboard.press('End')
-    await filesThen(page).getByText('all as they are now').waitFor()
+    await filesThen(page).getByText('same as now').waitFor()
     await page.keyboard.press('Home')
     await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
 
@@ -87,7 +87,7 @@ describe('looking back in a browser', () => {
         async () => {
           lengths.add((await page.locator('.then .answer').allInnerTexts()).join('').length)
           const row = filesThen(page).getByRole('button', { name: /played\.txt/ })
-          files.push((await row.allInnerTexts()).join('').includes('not there yet'))
+          files.push((await row.allInnerTexts()).join('').includes('added later'))
           return await page.getByRole('button', { name: 'Play', exact: true }).count()
         },
         { interval: 20 },
@@ -126,7 +126,7 @@ describe('looking back in a browser', () => {
     await say(page, 'What is my name?')
     await untilIdle(page)
     await page.getByRole('link', { name: 'What the model saw' }).first().click()
-    await page.getByText('The first request: everything was sent.').waitFor()
+    await page.getByText('First request: everything was sent.').waitFor()
     const article = page.locator('article').first()
     expect(await article.locator('.legend').first().innerText()).toContain('Instructions')
     const width = await article
@@ -140,13 +140,13 @@ describe('looking back in a browser', () => {
     expect(width).toBeGreaterThan(0.95)
 
     await page.getByRole('navigation', { name: 'Requests to the model' }).getByRole('link').first().click()
-    await article.getByText('A follow-up: the provider had the rest').waitFor()
+    await article.getByText('Follow-up: the provider had the rest').waitFor()
     await page.getByText('the provider has it').first().waitFor()
-    await page.getByRole('button', { name: 'The request in full' }).click()
-    await article.getByRole('checkbox', { name: 'to the byte' }).check()
+    await page.getByRole('button', { name: 'Full request' }).click()
+    await article.getByRole('checkbox', { name: 'exact bytes' }).check()
     const { request } = await server().client.context(id)
     expect(await article.locator('.body').innerText()).toBe(request)
-    await page.getByRole('heading', { name: 'What would go with the next message' }).waitFor()
+    await page.getByRole('heading', { name: 'Sent with the next message' }).waitFor()
   })
 
   it('branches are a graph, and two are compared side by side', async () => {
@@ -175,7 +175,7 @@ describe('looking back in a browser', () => {
     expect(await family.getByRole('link').allInnerTexts()).toEqual(['Family', 'The fork', 'A fork of it'])
     await family.getByRole('radio', { name: 'Compare The fork' }).check()
     const comparison = page.getByRole('region', { name: 'Side by side' })
-    await comparison.getByText('They are the same up to event').waitFor()
+    await comparison.getByText('Identical up to event').waitFor()
     const sides = comparison.locator('.side-by-side')
     expect(await sides.nth(0).innerText()).toContain('only here')
     expect(await sides.nth(1).innerText()).toContain('only there')

@@ -45,7 +45,8 @@ async function idle(client: Client, id: string): Promise<void> {
   }
 }
 
-async function round(client: Client, id: string, free: number): Promise<object> {
+/** `mine` are the names of the second state: the target's own, so that every file is replaced, or others. */
+async function round(client: Client, id: string, free: number, mine: string): Promise<object> {
   clearFiles()
   writeFiles(100, 'target')
   await client.sendMessage(id, { content: 'keep this' })
@@ -53,7 +54,7 @@ async function round(client: Client, id: string, free: number): Promise<object> 
   const wanted = everythingIn(project)
   const target = (await client.checkpoints(id, { limit: 1 })).items[0]?.checkpoint_id ?? ''
   clearFiles()
-  writeFiles(60, 'mine')
+  writeFiles(60, mine)
   await client.sendMessage(id, { content: 'and this' })
   await idle(client, id)
   const before = everythingIn(project)
@@ -91,7 +92,7 @@ const results: object[] = []
 for (let i = 0; i < Number(rounds); i++) {
   // From nothing to more than enough, each time a little otherwise.
   const free = ((i * 5) % 32) * 384 * KILOBYTE + Math.floor(Math.random() * 96) * 4 * KILOBYTE
-  results.push(await round(client, id, free))
+  results.push(await round(client, id, free, i % 2 === 0 ? 'target' : 'mine'))
   await client.collect({ now: true }).catch(() => null)
 }
 process.send?.(results)

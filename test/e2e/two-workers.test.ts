@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import type { Client } from '../../src/client/index.ts'
 import { framesOf, ofKind } from '../support/runs.ts'
@@ -121,7 +122,13 @@ it('[R4] a worker that is paused past its lease writes no old file over newer wo
         interval: 5,
       })
       .toBeGreaterThan(round % 5)
+    // While the manifest is locked the worker waits inside a write: after its last frame, before it replaces the file.
+    const manifest = new Database(join(data, 'manifest.db'), { timeout: 20_000 })
+    manifest.exec('begin immediate')
+    await new Promise((resolve) => setTimeout(resolve, 700))
     first.process.kill('SIGSTOP')
+    manifest.exec('rollback')
+    manifest.close()
     const second = await startServerProcess(project, {
       config: { ...shared, dataDir: join(other, `second-${round}`) },
     })

@@ -115,7 +115,7 @@ export async function untilIdle(page: Page): Promise<void> {
   }
   await page.waitForFunction(isIdle, null, { polling: 50 })
   await page.locator('.run-end .run-end').last().waitFor()
-  await expect.poll(() => page.getByText('At work …').count(), { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => page.getByText('Running …').count(), { timeout: 20_000 }).toBe(0)
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
 }
 
@@ -167,7 +167,7 @@ export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Con
     async start(title: string, options?: PageOptions): Promise<{ id: string; page: Page }> {
       const { id } = await here().client.createConversation({ title })
       const page = await open(`/c/${id}`, options)
-      await page.getByRole('heading', { name: 'Say something' }).waitFor()
+      await page.getByRole('heading', { name: 'Send a message' }).waitFor()
       return { id, page }
     },
     /** What pages have complained of so far; those that were expected are taken away. */
