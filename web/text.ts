@@ -246,7 +246,7 @@ export const text = {
     unsent: 'Messages that may not have been sent',
     notSent: 'may not have been sent',
     sendAgain: 'Send again',
-    takeBack: 'Edit',
+    takeBack: 'Move to composer',
     tooLarge: (name: string) => `${name} is larger than 4 MB and can’t be attached.`,
     noText: (name: string) => `${name} is not text and can’t be attached.`,
     isEmpty: (name: string) => `${name} is empty.`,

@@ -41,7 +41,7 @@ describe('writing a message in a browser', () => {
     await choices.getByText('notes.md').click()
     const along = page.getByRole('list', { name: 'Attachments' })
     await expect.poll(() => along.getByRole('listitem').count()).toBe(2)
-    await along.getByRole('button', { name: 'Without notes.md' }).click()
+    await along.getByRole('button', { name: 'Remove notes.md' }).click()
     await field.press('Enter')
     await page.locator('.row.message').waitFor()
     await untilIdle(page)

@@ -65,7 +65,7 @@ describe('texts and files that go along with a message, in a browser', () => {
     const waiting = page.getByRole('list', { name: 'Queued messages' })
     await waiting.getByText('Has attachments').waitFor({ state: 'attached' })
     await waiting.getByRole('button', { name: /^Remove/ }).click()
-    await page.getByRole('button', { name: 'Edit' }).click()
+    await page.getByRole('button', { name: 'Move to composer' }).click()
     await expect.poll(() => along(page).getByRole('listitem').count()).toBe(2)
     expect(await field(page).inputValue()).toBe('look at @notes.md ')
     await page.keyboard.press('Enter')

@@ -166,7 +166,7 @@ describe('the transcript in a browser', () => {
     // What was taken out can still be said.
     await page
       .locator('.notice', { hasText: 'Removed from the queue: third message' })
-      .getByRole('button', { name: 'Edit' })
+      .getByRole('button', { name: 'Move to composer' })
       .click()
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('third message')
     await page.getByRole('button', { name: 'Stop', exact: true }).click()

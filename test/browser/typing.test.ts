@@ -20,7 +20,7 @@ describe('what is typed goes where one thinks it goes', () => {
     await page
       .locator('input[type=file]')
       .setInputFiles({ name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('a') })
-    await page.getByRole('button', { name: 'Without a.txt' }).click()
+    await page.getByRole('button', { name: 'Remove a.txt' }).click()
     await page.keyboard.type('now ')
     await typed(page, 'no, now ')
     await page.getByText('Stopped.').waitFor()

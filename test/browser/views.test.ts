@@ -52,7 +52,7 @@ describe('looking back in a browser', () => {
 
     // In the middle of the run, after its first edit: no checkpoint was made there.
     await scrubber(page).fill(String(at('file.edit', 0)))
-    await filesThen(page).getByRole('button', { name: 'Then', exact: true }).click()
+    await filesThen(page).getByRole('button', { name: 'At this event', exact: true }).click()
     await expect.poll(() => page.locator('.file-text').innerText()).toBe('violets\n')
     await filesThen(page)
       .getByRole('button', { name: /second\.txt.*added later/ })
