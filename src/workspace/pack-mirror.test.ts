@@ -95,6 +95,20 @@ describe.skipIf('missing' in s3)(
       expect((await b.workspace.differences(first, second)).map((one) => one.path)).toEqual(['one.txt'])
     })
 
+    it('[W4] fetches a pack again that is gone from its folder', async () => {
+      const a = machine('a')
+      a.write('one.txt', 'first')
+      const first = await a.checkpoint()
+      a.write('one.txt', 'second')
+      await a.checkpoint([first])
+      await opened.pop()?.close()
+      const packs = join(folder, 'a', 'data', 'store', 'objects', 'pack')
+      for (const name of readdirSync(packs)) rmSync(join(packs, name))
+      const again = machine('a')
+      await again.restore(first)
+      expect(again.files()).toEqual({ 'one.txt': 'first' })
+    })
+
     it('fetches everything into an empty folder, also large files in parts', async () => {
       const a = machine('a')
       // Text that does not compress, so that the pack has several parts.

@@ -31,8 +31,10 @@ import { recordsOf } from './store-upkeep.ts'
 export interface PackMirror {
   /** Uploads packs that were made here and are not there yet. */
   push(): Promise<void>
-  /** Fetches packs that are not here yet; answers whether there were any. */
-  pull(): Promise<boolean>
+  /** Fetches packs that are not here yet. */
+  pull(): Promise<void>
+  /** Fetches the pack that has this object; returns whether there is one. */
+  find(oid: string): Promise<boolean>
   /** Marks what is here now as being there already: packs that were joined from mirrored ones. */
   adopt(): void
   /** Whether there is nothing to do: another process has collected for the same deletions, and left few packs. */
@@ -127,12 +129,24 @@ export function createPackMirror(
     if (names.length > 0) reload()
   }
 
-  async function pull(): Promise<boolean> {
+  async function pull(): Promise<void> {
     const there = new Set(await packsThere())
     for (const name of knownThere()) if (!there.has(name)) forget(name)
     const missing = [...there].filter((name) => !existsSync(join(known, `${name}.idx`)))
     await fetchAll(missing)
-    return missing.length > 0
+  }
+
+  const hasIt = (name: string, oid: string) =>
+    isInIndex(readFileSync(join(known, `${name}.idx`)), Buffer.from(oid, 'hex'))
+
+  /** Also a pack that was here before: a collection that was killed may have dropped it too early. */
+  async function find(oid: string): Promise<boolean> {
+    const before = new Set(knownThere())
+    await pull()
+    const holder = knownThere().find((name) => hasIt(name, oid))
+    if (holder === undefined) return false
+    if (before.has(holder)) await fetchAll([holder])
+    return true
   }
 
   /** Another process has collected it. What of it is still needed goes there with the checkpoint that needs it. */
@@ -224,6 +238,7 @@ export function createPackMirror(
   return {
     push,
     pull,
+    find,
     adopt() {
       for (const name of packsHere()) if (!isSettled(name)) writeFileSync(join(known, `${name}.settled`), '')
       clearSettled()

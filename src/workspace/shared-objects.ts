@@ -63,7 +63,7 @@ export function openSharedObjects(options: {
 function withRecent(git: Git, objects: ObjectStore, mirror: PackMirror | null): Git {
   async function read(oid: string) {
     const found = objects.recent(oid) ?? (await git.read(oid))
-    if (found || !mirror || !(await mirror.pull())) return found
+    if (found || !mirror || !(await mirror.find(oid))) return found
     return await git.read(oid)
   }
   return { ...git, read }

@@ -254,7 +254,7 @@ export function openWorkspace(
 
   /** Which of these are here, or can be fetched. */
   async function storedAmong(ids: readonly string[]): Promise<string[]> {
-    if (!ids.every(isStored)) await mirror?.pull()
+    for (const id of ids) if (!isStored(id)) await mirror?.find(id)
     return ids.filter(isStored)
   }
 
