@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
@@ -11,7 +11,10 @@ export { readWebFiles } from './web-files.ts'
 /** How long a stopping server waits for answers that are under way. */
 const GRACE_MS = 2000
 const HEADERS_MS = 15_000
+/** A request must be there within this time. */
 const REQUEST_MS = 60_000
+/** An import may take as long as it takes, unless nothing arrives for this long. */
+const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 2000
 
 export interface HttpServer {
@@ -33,9 +36,10 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
   const stopping = new AbortController()
   const app = createApp({ ...deps, metrics, stopping: stopping.signal })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
-  // A request that comes in slowly, or only half, is not waited for.
   server.headersTimeout = HEADERS_MS
-  server.requestTimeout = REQUEST_MS
+  // Node has one limit for all requests; an import may take longer than any other.
+  server.requestTimeout = 0
+  server.prependListener('request', limitUpload)
   server.maxConnections = MAX_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -59,4 +63,21 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
       })
     },
   }
+}
+
+/** Closes the connection of a request that arrives too slowly, or only half. */
+function limitUpload(request: IncomingMessage): void {
+  const { socket, url = '' } = request
+  const isImport = url.split('?')[0] === '/api/v1/import'
+  let seen = socket.bytesRead
+  const timer = setInterval(
+    () => {
+      if (request.complete || socket.destroyed) return clearInterval(timer)
+      if (isImport && socket.bytesRead > seen) seen = socket.bytesRead
+      else socket.destroy()
+    },
+    isImport ? SILENCE_MS : REQUEST_MS,
+  )
+  timer.unref()
+  request.once('close', () => clearInterval(timer))
 }
