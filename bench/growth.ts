@@ -16,6 +16,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import type { Client } from '../src/client/index.ts'
+import { startModelServer } from '../test/support/model-server.ts'
 import { startPostgres } from '../test/support/postgres-server.ts'
 import { startServerProcess } from '../test/support/server-process.ts'
 import { dataIn } from '../test/support/state.ts'
@@ -37,11 +38,14 @@ interface Cost {
 }
 
 const postgres = await startPostgres()
+/** In this process, and as fast for a long history as for a short one: only the server's own cost is measured. */
+const model = await startModelServer([])
 const folder = mkdtempSync(join(tmpdir(), 'waymark-growth-'))
 const figures: Figure[] = []
 await measureSqlite()
 await measurePostgres()
 await postgres.stop()
+await model.close()
 rmSync(folder, { recursive: true, force: true })
 report(figures)
 
@@ -91,7 +95,7 @@ async function serve(name: string, database: string | null): Promise<Served> {
   const project = join(folder, name)
   mkdirSync(project)
   const databaseUrl = database === null ? null : `${postgres.url}/${database}`
-  const config = { databaseUrl, logLevel: 'silent' as const, gcMinutes: 1000 }
+  const config = { databaseUrl, baseUrl: model.url, logLevel: 'silent' as const, gcMinutes: 1000 }
   const server = await startServerProcess(project, { config })
   return {
     client: server.client,
