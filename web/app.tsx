@@ -243,7 +243,7 @@ function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
   return run?.type === 'run' && isAsking(run)
 }
 
-const LOOK_MS = 15_000
+const LOOK_MS = 10_000
 const LOOK_AGAIN_MS = 3000
 
 /** Why nothing can be stored; a stream that is open does not show that. */

@@ -187,7 +187,7 @@ describe.skipIf('missing' in s3)(
         const machines = [machine(`a${round}`), machine(`b${round}`)]
         const kept = new Map<string, Record<string, string>>()
         const work = machines.map(async (one, index) => {
-          for (let step = 0; step < 50; step++) {
+          for (let step = 0; step < rounds(20, 50); step++) {
             // A few texts come again and again: one process collects what the other is about to need.
             one.write(`f${step % 3}.txt`, `text ${(step * 7 + round + index * 3) % 9}`)
             const files = one.files()

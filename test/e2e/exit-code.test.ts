@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 it.each([
   ['fails', 'expect(1).toBe(2)', 1],
   ['passes', 'expect(1).toBe(1)', 0],
-])('exits with an error when a test %s', { timeout: 120_000 }, async (_, body, wanted) => {
+])('says in its exit code when a test %s', { timeout: 120_000 }, async (_, body, wanted) => {
   // Inside the project, so that it finds what tests import.
   const folder = mkdtempSync(join(root, 'node_modules', '.exit-code-'))
   try {
