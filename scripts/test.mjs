@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const args = process.argv.slice(2)
@@ -14,7 +15,7 @@ process.exit((await run(crashed)).code)
 
 /** The files whose process crashed; null when anything else went wrong, or too much. */
 function crashedFiles({ output }) {
-  const plain = output.replaceAll(/\u001b\[[0-9;]*m/g, '')
+  const plain = stripVTControlCharacters(output)
   const hasFailures = /^\s*(Tests|Test Files)\s.*\bfailed\b/m.test(plain)
   const errors = [...plain.matchAll(/^(?:Caused by: )?Error: (.*)$/gm)].map(([, message]) => message)
   const files = errors.flatMap((message) => {
