@@ -100,7 +100,7 @@ export function createImports(deps: ImportDependencies): Imports {
     const command = {
       tenant,
       family: { conversations, segments: head.segments },
-      workspaces: Object.fromEntries(conversations.map((one) => [one.id, workspaceHere(one)])),
+      workspaces: Object.fromEntries(conversations.map((one) => [one.id, workspaceHere(one, head)])),
     }
     const own = new Set<string>(
       head.segments.filter((one) => wanted.has(one.conversation_id)).map((one) => one.id),
@@ -125,11 +125,12 @@ export function createImports(deps: ImportDependencies): Imports {
     return report
   }
 
-  /** Where the conversation's files are from now on: in this project, or in a working copy of its own. */
-  function workspaceHere({ id, workspace_id }: Head['conversations'][number]): string | null {
+  /** Where the conversation's files are from now on: in this project, or in the working copy of a conversation of the file. */
+  function workspaceHere({ workspace_id }: Head['conversations'][number], head: Head): string | null {
     if (workspace_id === null) return null
     const copy = copyOf(workspace_id)?.conversationId
-    return copy === id ? copyWorkspaceId(deps.workspaceId, id) : deps.workspaceId
+    const isHere = copy !== undefined && head.conversations.some((one) => one.id === copy)
+    return isHere ? copyWorkspaceId(deps.workspaceId, copy) : deps.workspaceId
   }
 
   /** Everything that can be checked without touching the store. */
