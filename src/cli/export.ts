@@ -56,7 +56,7 @@ Examples:
       } finally {
         endProgress()
       }
-      console.log(bold(`${file}: ${megabytes(statSync(file).size)}.`))
+      console.log(bold(`${file}: ${size(statSync(file).size)}.`))
     })
 }
 
@@ -97,7 +97,7 @@ function counting(verb: string): Transform {
     transform(piece: Buffer, _encoding, done) {
       bytes += piece.length
       if (Date.now() - shown > 200) {
-        showProgress(`${verb}: ${megabytes(bytes)} …`)
+        showProgress(`${verb}: ${size(bytes)} …`)
         shown = Date.now()
       }
       done(null, piece)
@@ -105,6 +105,6 @@ function counting(verb: string): Transform {
   })
 }
 
-function megabytes(bytes: number): string {
-  return `${(bytes / 1024 / 1024).toFixed(1)} MB`
+function size(bytes: number): string {
+  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} kB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`
 }
