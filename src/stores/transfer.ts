@@ -3,8 +3,8 @@ import type { ExportedRow, ExportedSegment, FamilySource, FamilyTarget } from '.
 import type { SegmentId } from '../protocol/ids.ts'
 import { accepted, stored } from './answers.ts'
 import type { Engine } from './engine.ts'
+import type { ThreadRows } from './sql/export-family.ts'
 import type { Schema } from './sql/schema.ts'
-import type { ThreadRows } from './sql/transfer.ts'
 import { writeOne } from './write-one.ts'
 
 const EVENTS_AT_ONCE = 200

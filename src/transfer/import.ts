@@ -55,7 +55,7 @@ export interface ImportDependencies {
 const decompress = promisify(gunzip)
 const EVENTS_AT_ONCE = 200
 
-/** What a walk through the file is told. Entries come in the order of the format. */
+/** Called for each part of the file, in the order of the format. */
 interface Visitor {
   head?(head: Head): Promise<void> | void
   events?(segmentId: string, events: z.infer<typeof eventSchema>[]): Promise<void> | void

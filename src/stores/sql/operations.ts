@@ -38,10 +38,26 @@ import {
 } from './collect.ts'
 import { createConversation } from './create-conversation.ts'
 import type { Dialect } from './dialect.ts'
+import {
+  exportBlocks,
+  exportFamily,
+  exportNames,
+  exportResponses,
+  exportThread,
+  segmentNumber,
+} from './export-family.ts'
 import { family } from './family.ts'
 import { filesAt } from './files-at.ts'
 import { cut, deletable, fork, undeletable, undoCut } from './fork-and-cut.ts'
 import { answeredBefore } from './idempotency.ts'
+import {
+  abortImport,
+  beginImport,
+  finishImport,
+  importEvents,
+  importRows,
+  knownFamily,
+} from './import-family.ts'
 import {
   indexedChunks,
   indexedFiles,
@@ -81,20 +97,6 @@ import { openRun, takeRun } from './runs.ts'
 import type { Script } from './script.ts'
 import { findToken, listTokens, putToken, revokeToken } from './tokens.ts'
 import { findToolOutput } from './tool-outputs.ts'
-import {
-  abortImport,
-  beginImport,
-  exportBlocks,
-  exportFamily,
-  exportNames,
-  exportResponses,
-  exportThread,
-  finishImport,
-  importEvents,
-  importRows,
-  knownFamily,
-  segmentNumber,
-} from './transfer.ts'
 import {
   blocksAfter,
   books,
