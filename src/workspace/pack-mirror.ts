@@ -76,7 +76,14 @@ export function createPackMirror(
   const generationKey = `${prefix}generation`
   mkdirSync(known, { recursive: true, mode: 0o700 })
   let opened: Promise<ObjectStorage> | null = null
-  const storage = () => (opened ??= openObjectStorage(place))
+  function storage(): Promise<ObjectStorage> {
+    opened ??= openObjectStorage(place).catch((error: unknown) => {
+      // The next call tries again.
+      opened = null
+      throw error
+    })
+    return opened
+  }
   /** Until the first push, packs of an earlier start may be waiting. */
   let isDirty = true
   let lastGeneration = readIfThere(join(known, 'generation'))
