@@ -1,4 +1,4 @@
-// 64 writers at once, each waiting for its frame to be durable before it makes the next.
+// 64 concurrent writers, each waiting until its frame is durable before it appends the next.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -14,7 +14,7 @@ const FRAME_BYTES = 300
 
 async function ours(framesEach: number): Promise<number> {
   return await withLedger(async (ledger) => {
-    // Other conversations first, so that what is measured has been compiled.
+    // Warm up on other conversations, so that the measured code has been compiled.
     await writeAll(100)
     return await writeAll(framesEach)
 
@@ -33,7 +33,7 @@ async function ours(framesEach: number): Promise<number> {
   })
 }
 
-/** The simple ledger: one transaction a frame. Its writers take turns, since each commit blocks the process. */
+/** A simple ledger with one transaction per frame. Its writers take turns, because each commit blocks the process. */
 async function simple(framesEach: number): Promise<number> {
   const { folder, remove } = await temporaryFolder()
   const database = new Database(join(folder, 'simple.db'))
@@ -69,7 +69,7 @@ async function emmett(): Promise<number> {
   })
   const data = { text: 'x'.repeat(FRAME_BYTES - 20) }
   await store.appendToStream('warm-up', [{ type: 'word', data }])
-  // Its writers take turns too: calls at once close the connection under each other.
+  // Its writers also take turns: concurrent calls close each other's connection.
   const each = 5
   const result = await rate(WRITERS * each, async () => {
     for (let index = 0; index < each; index++) {
@@ -85,12 +85,12 @@ async function emmett(): Promise<number> {
 function installedPeer(path: string): string {
   const folder = fileURLToPath(new URL('./peers', import.meta.url))
   if (!existsSync(join(folder, 'node_modules'))) {
-    say('installing the peer (it compiles SQLite: about two minutes, once) …')
+    say('installing the peer (compiles SQLite; takes about two minutes, once) …')
     const { status } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error'], {
       cwd: folder,
       stdio: ['ignore', 'ignore', 'inherit'],
     })
-    if (status !== 0) throw new Error('the peer could not be installed')
+    if (status !== 0) throw new Error('could not install the peer')
   }
   return join(folder, 'node_modules', path)
 }
@@ -101,7 +101,7 @@ async function rate(count: number, work: () => Promise<unknown>): Promise<number
   return count / ((performance.now() - started) / 1000)
 }
 
-/** Both sides the same frames, in turns; the ratio is the median of the rounds'. */
+/** Alternates both sides with the same frames; the ratio is the median over the rounds. */
 async function compare(framesEach: number, rounds: number) {
   const own: number[] = []
   const plain: number[] = []
@@ -117,7 +117,7 @@ async function compare(framesEach: number, rounds: number) {
 }
 
 const short = await compare(100, 9)
-// Where each conversation has index pages of its own, a group of 64 frames dirties 64 of them.
+// In long conversations, each has its own index pages, so a group of 64 frames dirties 64 pages.
 const long = await compare(600, 3)
 const peer = await emmett().catch((error: unknown) => {
   say(`emmett could not be measured: ${(error as Error).message}`)
@@ -126,7 +126,7 @@ const peer = await emmett().catch((error: unknown) => {
 report([
   {
     figure:
-      'durable appends, 64 writers, each waiting for its frame, 100 each; peer: one transaction a frame',
+      'durable appends, 64 writers, each waiting for its frame, 100 frames each; peer: one transaction per frame',
     ours: perSecond(short.own),
     peer: perSecond(short.plain),
     ratio: times(short.ratio),
@@ -134,7 +134,7 @@ report([
     met: short.ratio >= 8,
   },
   {
-    figure: 'the same, 600 each',
+    figure: 'durable appends, 64 writers, 600 frames each; peer: one transaction per frame',
     ours: perSecond(long.own),
     peer: perSecond(long.plain),
     ratio: times(long.ratio),
@@ -142,7 +142,7 @@ report([
     met: long.ratio >= 8,
   },
   {
-    figure: 'the same, 100 each; peer: emmett-sqlite `appendToStream`',
+    figure: 'durable appends, 64 writers, 100 frames each; peer: emmett-sqlite `appendToStream`',
     ours: perSecond(short.own),
     peer: peer === null ? 'not measured' : perSecond(peer),
     ratio: peer === null ? '–' : times(short.own / peer),

@@ -1,9 +1,10 @@
-// What stands between a message and the model: comparing the indexed files with what is there, finding snippets, planning the request.
+// The work between a message and the model request: comparing indexed files with the disk, retrieval, planning.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Entry, noneEarlier, planRequest } from '../src/core/context.ts'
+import { type Entry, noneEarlier, planRequest } from '../src/core/request-plan.ts'
 import { createRetrieval } from '../src/retrieval/retrieval.ts'
-import { createIndexStore } from '../src/stores/index-store.ts'
+import { createIndexStore } from '../src/stores/chunk-index.ts'
+import { createDatabase } from '../src/stores/database.ts'
 import { openSqlite } from '../src/stores/sqlite/open.ts'
 import { openWorkspaceThread } from '../src/workspace/workspace-thread.ts'
 import { median, milliseconds, report, say, times } from './support/figure.ts'
@@ -41,8 +42,8 @@ const thread = openWorkspaceThread({
   umask: 0o022,
   path: process.env.PATH ?? '',
 })
-const engine = await openSqlite(join(dataDir, 'index.db'))
-const store = createIndexStore(engine)
+const database = createDatabase({ engine: await openSqlite(join(dataDir, 'index.db')) })
+const store = createIndexStore(database)
 const { readFile } = await import('node:fs/promises')
 const retrieval = createRetrieval({
   store,
@@ -68,12 +69,12 @@ const syncing: number[] = []
 const assembling: number[] = []
 for (let round = 0; round < ROUNDS; round++) {
   let started = performance.now()
-  if ((await retrieval.sync(SCOPE)) !== 0) throw new Error('nothing has changed')
+  if ((await retrieval.sync(SCOPE)) !== 0) throw new Error('sync found changes in unchanged files')
   syncing.push(performance.now() - started)
   started = performance.now()
   const question = `where is the ${word(round)} of a ${word(round + 3)} renewed, and which ${word(round + 5)} has it?`
   const chunks = await retrieval.search({ workspace: SCOPE, attachments: [], question, scope: {}, limit: 6 })
-  if (chunks.length !== 6) throw new Error('no snippets')
+  if (chunks.length !== 6) throw new Error('expected 6 snippets')
   planRequest({
     entries: [...entries, asked],
     earlier: noneEarlier,
@@ -84,17 +85,18 @@ for (let round = 0; round < ROUNDS; round++) {
     model: 'm',
     provider: null,
     isKept: true,
+    sendable: (item: object) => item,
   })
   assembling.push(performance.now() - started)
 }
 const chunkCount = (await store.unembedded('nobody', 1_000_000)).length
 await thread.close()
-await engine.close()
+await database.close()
 await remove()
 
 report([
   {
-    figure: `comparing ${FILES.toLocaleString('en')} unchanged indexed files with what is there; peer: the slowest of ${ROUNDS}`,
+    figure: `comparing ${FILES.toLocaleString('en')} unchanged indexed files with the disk; peer: the slowest of ${ROUNDS}`,
     ours: milliseconds(median(syncing)),
     peer: milliseconds(Math.max(...syncing)),
     ratio: times(median(syncing) / Math.max(...syncing)),

@@ -1,4 +1,4 @@
-// Checkpoints, restores and first snapshots, against what most agents do with git, at three sizes of a project.
+// Checkpoints, restores and first snapshots at three project sizes, against the git commands that most agents use.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { openWorkspaceThread } from '../src/workspace/workspace-thread.ts'
 import { type Figure, median, milliseconds, report, say, times } from './support/figure.ts'
 
-/** A server runs for days: the first rounds, in which the code is still compiled, do not count. */
+/** Not counted: a server runs for days, and in the first rounds its code is still being compiled. */
 const WARM_UP = 10
 const ROUNDS = WARM_UP + 15
 const CHANGED = 10
 const FILES_A_FOLDER = 50
 
-/** How much faster is wanted: checkpoint against add and commit, restore against reset, first snapshot against add. */
+/** Target speed-ups: checkpoint against add and commit, restore against reset, first snapshot against add. */
 const sizes = [
   { files: 500, checkpoint: 5, restore: null, first: null, firstRounds: 3 },
   { files: 10_000, checkpoint: 20, restore: 5, first: 2, firstRounds: 3 },
@@ -28,7 +28,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
   const shadow = `${root}-shadow`
   const { files } = size
   const named = `${files.toLocaleString('en')} files`
-  say(`${named}: writing them`)
+  say(`${named}: writing …`)
   makeProject(root, files)
   try {
     const first: number[] = []
@@ -36,7 +36,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
     for (let round = 0; round < size.firstRounds; round++) {
       firstPeer.push(await timed(() => addTo(freshShadow(root, shadow))))
       const { checkpoint, close } = openOurs(root)
-      // Starting the thread is the server's start, not the checkpoint's.
+      // Starting the thread counts as server start, not as part of the checkpoint.
       await close.ready()
       first.push(await timed(() => checkpoint()))
       await close()
@@ -47,7 +47,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
 
     const { checkpoint, restore, restoreAlone, close } = openOurs(root)
     await checkpoint()
-    // Files that changed this shortly ago are read again once; that is over by the time a person has typed a message.
+    // Recently changed files are read a second time; in practice that is over before a user has typed a message.
     await new Promise((resolve) => setTimeout(resolve, 2500))
     await checkpoint()
     const ours: number[] = []
@@ -88,7 +88,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
         met: median(committed) / median(ours) >= size.checkpoint && Math.max(...ours) <= 20,
       },
       {
-        figure: `the same; peer: \`git add -A && git write-tree\``,
+        figure: `checkpoint, ${CHANGED} of ${named} changed; peer: \`git add -A && git write-tree\``,
         ours: milliseconds(median(ours)),
         peer: milliseconds(median(written)),
         ratio: times(median(written) / median(ours)),
@@ -104,7 +104,7 @@ async function measure(size: (typeof sizes)[number]): Promise<Figure[]> {
         met: size.restore === null ? null : median(reset) / median(restored) >= size.restore,
       },
       {
-        figure: 'putting the files back alone; peer: the same',
+        figure: `restore of ${CHANGED} of ${named}, without the checkpoints; peer: \`git reset --hard\``,
         ours: milliseconds(median(putBack)),
         peer: milliseconds(median(reset)),
         ratio: times(median(reset) / median(putBack)),
@@ -151,10 +151,10 @@ function openOurs(root: string) {
       const safety = await checkpoint('Before restore')
       const checkpointAfter = { label: `Restored to ${target}`, time: Date.now() }
       const { restored, made } = await workspace.restore({ target, safety, paths: null, checkpointAfter })
-      if (restored.length !== CHANGED) throw new Error(`${restored.length} files were restored`)
+      if (restored.length !== CHANGED) throw new Error(`expected ${CHANGED} files, got ${restored.length}`)
       last = [made?.id ?? '']
     },
-    /** How long putting the files back takes, with the checkpoints before and after it made already. */
+    /** Returns the time of the restore alone, without the checkpoints before and after it. */
     async restoreAlone(target: string): Promise<number> {
       const safety = await checkpoint('Before restore')
       const taken = await timed(() => workspace.restore({ target, safety, paths: null }))
@@ -165,7 +165,7 @@ function openOurs(root: string) {
   }
 }
 
-/** Sources as they are: a few kilobytes each, not all alike. */
+/** Creates realistic source files: a few kilobytes each, of different lengths. */
 function makeProject(root: string, files: number): void {
   for (let i = 0; i < files; i++) {
     if (i % FILES_A_FOLDER === 0) mkdirSync(join(root, folderOf(i)), { recursive: true })
@@ -190,7 +190,7 @@ function contentOf(i: number, version: number): string {
   return `// version ${version}\n${lines.join('\n')}\n`
 }
 
-/** Ten files, each time others, all over the project. */
+/** Changes ten files across the project, different ones each time. */
 function change(root: string, files: number, version: number): void {
   for (let n = 0; n < CHANGED; n++) {
     const i = Math.floor((n * files) / CHANGED + version * 4) % files

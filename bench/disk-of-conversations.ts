@@ -1,4 +1,4 @@
-// What twenty conversations on one project take on disk, against one: the objects are stored once.
+// Disk usage of 20 conversations on one project, against one conversation: objects are stored once.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -50,7 +50,7 @@ report([
   },
 ])
 
-/** In blocks, as it is taken. */
+/** Allocated blocks, in kB. */
 function onDisk(): number {
   const folders = ['store', 'conversations'].map((name) => join(server.config.dataDir, name))
   const lines = execFileSync('du', ['-sk', ...folders], { encoding: 'utf8' })

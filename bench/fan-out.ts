@@ -1,4 +1,4 @@
-// From the append to what a reader's socket receives, with a hundred readers on one conversation.
+// Delay from an append to the reader's socket, with 100 readers of one conversation.
 import { get, type IncomingMessage } from 'node:http'
 import { median, milliseconds, report, say, times } from './support/figure.ts'
 import { startBenchServer } from './support/start-bench-server.ts'
@@ -17,7 +17,7 @@ await server.stop()
 
 report([
   {
-    figure: `append → SSE client, p50, ${READERS} readers (p99 ${milliseconds(p99)}); peer: the same with 1 reader`,
+    figure: `append → SSE client, p50, ${READERS} readers (p99 ${milliseconds(p99)}); peer: 1 reader`,
     ours: milliseconds(median(many)),
     peer: milliseconds(median(one)),
     ratio: times(median(many) / median(one)),
@@ -51,7 +51,7 @@ async function measure(readers: number): Promise<number[]> {
   return delays
 }
 
-/** A reader that begins at the head, so that it sees only what comes. */
+/** Connects a reader at the head, so that it receives only new frames. */
 async function connect(): Promise<IncomingMessage> {
   const cursor = await headCursor()
   return await new Promise((resolve, reject) => {

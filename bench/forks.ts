@@ -21,7 +21,7 @@ await withLedger(async (ledger) => {
     forks.short.push(await timed(() => forkOf(ledger, short, null)))
     forks.long.push(await timed(() => forkOf(ledger, long, null)))
   }
-  say(`making a line ${DEPTH} forks deep …`)
+  say(`creating a line ${DEPTH} forks deep …`)
   const flat = await filled(ledger, DEPTH * 6)
   let deep = await filled(ledger, 1)
   let deeper = await filled(ledger, DEPTH * 6)
@@ -57,7 +57,7 @@ await withLedger(async (ledger) => {
       met: deepPage <= flatPage * 2,
     },
     {
-      figure: 'the same when the last fork has the page to itself',
+      figure: `last page of a line ${DEPTH} forks deep, all in the last fork; peer: of one without forks`,
       ours: milliseconds(deeperPage),
       peer: milliseconds(flatPage),
       ratio: times(deeperPage / flatPage),
@@ -88,7 +88,7 @@ async function lastPage(ledger: Ledger, conversationId: ConversationId): Promise
   const cursor: Cursor | null = part ? { segmentId: part.segmentId, seq: after } : null
   return await timed(async () => {
     const page = await ledger.page({ tenant: TENANT, conversationId, cursor, limit: PAGE })
-    if (page.frames.length !== PAGE || !page.atEnd) throw new Error('this is not the last page')
+    if (page.frames.length !== PAGE || !page.atEnd) throw new Error('not the last page')
   })
 }
 

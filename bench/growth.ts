@@ -1,4 +1,4 @@
-// What a message costs in a conversation of 100, 1,000 and 10,000 messages: stored bytes, time and memory. On both engines.
+// Cost of a message in conversations of 100, 1,000 and 10,000 messages, on both engines: stored bytes, time and memory.
 import {
   createReadStream,
   createWriteStream,
@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import Database from 'better-sqlite3'
 import pg from 'pg'
 import type { Client } from '../src/client/index.ts'
 import { startModelServer } from '../test/support/model-server.ts'
@@ -23,14 +24,14 @@ import { dataIn } from '../test/support/state.ts'
 import { type Figure, median, milliseconds, report, say, times } from './support/figure.ts'
 
 const SIZES = (process.env.WAYMARK_GROWTH ?? '100,1000,10000').split(',').map(Number)
-/** So many messages are measured at each size. */
+/** Messages measured at each size. */
 const MEASURED = 50
 let count = 0
 
 interface Cost {
   bytes: number
   ms: number
-  /** In a conversation of a hundred messages, at the same time. */
+  /** The time in a conversation of 100 messages, measured alternately. */
   peerMs: number
   memory: number
   context: number
@@ -38,7 +39,7 @@ interface Cost {
 }
 
 const postgres = await startPostgres()
-/** In this process, and as fast for a long history as for a short one: only the server's own cost is measured. */
+/** Runs in this process and is equally fast for any history, so that only the server's own cost is measured. */
 const model = await startModelServer([])
 const folder = mkdtempSync(join(tmpdir(), 'waymark-growth-'))
 const figures: Figure[] = []
@@ -49,7 +50,7 @@ await model.close()
 rmSync(folder, { recursive: true, force: true })
 report(figures)
 
-/** One conversation that grows; at each size it is exported, for the other engine. */
+/** Grows one conversation and exports it at each size, for the other engine. */
 async function measureSqlite(): Promise<void> {
   const at = await serve('sqlite', null)
   const { id } = await at.client.createConversation()
@@ -75,7 +76,7 @@ async function measurePostgres(): Promise<void> {
     const archive = Readable.toWeb(createReadStream(join(folder, `${size}.tar`)))
     const { imported } = await at.client.import(archive as ReadableStream)
     const id = imported[0] ?? ''
-    // The model does not know the conversation: with the first message it is sent all of it.
+    // Warm up: the first message sends the model the whole imported history.
     for (let i = 0; i < 3; i++) await send(at, id)
     costs.push(await measure(at, id))
     say(`Postgres, ${size} messages: ${JSON.stringify(costs.at(-1))}`)
@@ -95,7 +96,13 @@ async function serve(name: string, database: string | null): Promise<Served> {
   const project = join(folder, name)
   mkdirSync(project)
   const databaseUrl = database === null ? null : `${postgres.url}/${database}`
-  const config = { databaseUrl, baseUrl: model.url, logLevel: 'silent' as const, gcMinutes: 1000 }
+  const config = {
+    databaseUrl,
+    baseUrl: model.url,
+    store: true,
+    logLevel: 'silent' as const,
+    gcMinutes: 1000,
+  }
   const server = await startServerProcess(project, { config })
   return {
     client: server.client,
@@ -116,8 +123,8 @@ async function send({ client }: Served, id: string): Promise<number> {
 }
 
 /**
- * The machine is as fast or slow as it happens to be: messages in the long conversation take turns with messages in one of a
- * hundred, and the ratio counts.
+ * The machine's speed varies, so messages in the long conversation alternate with messages in one of 100, and only the
+ * ratio counts.
  */
 async function measure(at: Served, id: string): Promise<Cost> {
   const { id: short } = await at.client.createConversation()
@@ -154,7 +161,7 @@ function figuresOf(engine: string, costs: readonly Cost[]): Figure[] {
     const megabytes = (value: number) => `${Math.round(value / 2 ** 20)} MB`
     return [
       row(`stored bytes; peer: after ${SIZES[0]}`, cost.bytes, first.bytes, kilobytes),
-      row('median time; peer: in a conversation of 100, in turns', cost.ms, cost.peerMs, milliseconds),
+      row('median time; peer: in a conversation of 100, alternating', cost.ms, cost.peerMs, milliseconds),
       row(`memory; peer: after ${SIZES[0]}`, cost.memory, first.memory, megabytes),
     ]
   })
@@ -188,10 +195,22 @@ function sizeOf(folder: string): number {
   if (!existsSync(folder)) return 0
   return readdirSync(folder, { withFileTypes: true }).reduce((sum, entry) => {
     const path = join(folder, entry.name)
-    // The log before the database is used again and again.
-    if (entry.name.endsWith('-wal')) return sum
+    if (/-(wal|shm)$/.test(entry.name)) return sum
+    // The file itself grows only when its log is copied into it, 8 MB at a time.
+    if (entry.name.endsWith('.db')) return sum + pagesOf(path)
     return sum + (entry.isDirectory() ? sizeOf(path) : (statSync(path, { throwIfNoEntry: false })?.size ?? 0))
   }, 0)
+}
+
+/** The size of a SQLite database, its log included. */
+function pagesOf(path: string): number {
+  const database = new Database(path, { readonly: true })
+  try {
+    const pages = Number(database.pragma('page_count', { simple: true }))
+    return pages * Number(database.pragma('page_size', { simple: true }))
+  } finally {
+    database.close()
+  }
 }
 
 async function onServer(statement: string, database = 'postgres'): Promise<Record<string, unknown>[]> {

@@ -1,4 +1,4 @@
-// Two hundred conversations at work at once in one process: its memory, and how soon a stop ends a run among them.
+// 200 active runs in one process: its memory, and how fast a stop ends another run.
 import { createClient } from '../src/client/index.ts'
 import { median, milliseconds, report, say, times } from './support/figure.ts'
 import { startBenchServer } from './support/start-bench-server.ts'
@@ -12,11 +12,11 @@ const client = createClient({ url: server.url, token: server.token })
 const idle = await memory()
 const ids: string[] = []
 for (let index = 0; index < CONVERSATIONS; index++) ids.push((await client.createConversation()).id)
-// Words at about the speed of a model, with a tool call before them.
+// A tool call, then words at about the speed of a model.
 const content = '!write_to_file {"path":"a.txt","content":"hi"}\n!wait 20\n!say 400'
 await Promise.all(ids.map((id) => client.sendMessage(id, { content })))
 await until(async () => (await activeRuns()) >= CONVERSATIONS * 0.95)
-say('all are at work')
+say('all runs are active')
 const stops = await stopsAmongThem()
 await until(async () => (await activeRuns()) === 0)
 const peak = (await memory()).peak
@@ -25,7 +25,7 @@ await server.stop()
 
 report([
   {
-    figure: `memory of one process with ${CONVERSATIONS} conversations at work; peer: the same process before`,
+    figure: `memory of one process with ${CONVERSATIONS} active runs; peer: the same process when idle`,
     ours: `${Math.round(peak / MB)} MB`,
     peer: `${Math.round(idle.now / MB)} MB`,
     ratio: times(peak / idle.now),
@@ -33,8 +33,7 @@ report([
     met: peak < LIMIT_MB * MB,
   },
   {
-    figure:
-      'stop → the run has ended as cancelled, inside a command, while the others work; peer: an empty request there',
+    figure: 'stop → run ended as cancelled, during a command, with the others active; peer: an empty request',
     ours: milliseconds(median(stops.stop)),
     peer: milliseconds(median(stops.request)),
     ratio: times(median(stops.stop) / median(stops.request)),

@@ -1,4 +1,4 @@
-// A long answer of the demo model at full speed, from the request to the last durable frame, against the SDK alone.
+// A long answer of the demo model at full speed, from the message to the last durable frame, against the SDK alone.
 import OpenAI from 'openai'
 import { createClient } from '../src/client/index.ts'
 import { median, milliseconds, report, say, times } from './support/figure.ts'
@@ -7,7 +7,7 @@ import { startModelProcess } from './support/start-model-process.ts'
 
 const WORDS = 10_000
 const ROUNDS = 21
-/** Both sides' first rounds are spent on compiling. */
+/** Not counted: in the first rounds, both sides are still being compiled. */
 const WARM_UP = 5
 const content = `!say ${WORDS}`
 
@@ -19,7 +19,7 @@ const sdk = new OpenAI({ baseURL: model.url, apiKey: 'none' })
 const own: number[] = []
 const alone: number[] = []
 for (let round = 1 - WARM_UP; round <= ROUNDS; round++) {
-  // A conversation each, so that both send the same to the model.
+  // A new conversation per round, so that both sides send the same request to the model.
   const { id } = await client.createConversation()
   const ours = await untilFinal(id)
   const theirs = await consume()
@@ -42,7 +42,7 @@ report([
   },
 ])
 
-/** Measured in the server: from the message's acceptance to its terminal frame, all of it durable. */
+/** Measured in the server, from accepting the message to the durable terminal frame. */
 async function untilFinal(id: string): Promise<number> {
   return await server.ask<number>({ type: 'run', conversationId: id, content })
 }

@@ -27,7 +27,7 @@ async function bench(): Promise<void> {
   const { folder, remove } = await temporaryFolder()
   const peer = await startFileServer(join(folder, 'same-bytes'), bytes)
 
-  // By then the server has looked at its files, which is none of the replay's.
+  // Wait until the server's initial file scan is over, which is not part of the replay.
   await new Promise((resolve) => setTimeout(resolve, 2500))
   const { now: before } = await server.ask<{ now: number }>({ type: 'memory' })
   const own: Awaited<ReturnType<typeof download>>[] = []
@@ -65,7 +65,7 @@ async function bench(): Promise<void> {
       met: first <= 20,
     },
     {
-      figure: 'extra memory of the server during that replay; peer: the size of what it sent',
+      figure: 'extra server memory during that replay; peer: the bytes sent',
       ours: `${extra.toFixed(0)} MB`,
       peer: `${(bytes / MEGABYTE).toFixed(0)} MB`,
       ratio: times(extra / (bytes / MEGABYTE)),

@@ -1,4 +1,4 @@
-// A command in the sandbox, against the same command without it.
+// A command in the sandbox, against the same command outside it.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { runCommandTool } from '../src/agent/tools/run-command.ts'
@@ -45,7 +45,7 @@ say(`inside ${milliseconds(median(inside))}, outside ${milliseconds(median(outsi
 
 report([
   {
-    figure: 'a command in the sandbox, p50; peer: the same without it',
+    figure: 'a command in the sandbox, p50; peer: outside the sandbox',
     ours: milliseconds(median(inside)),
     peer: milliseconds(median(outside)),
     ratio: times(median(inside) / median(outside)),

@@ -1,4 +1,4 @@
-// From starting the built command in a new project to its first answer, against a bare Node HTTP server.
+// Time from starting the built command in a new project to its first response, against a bare Node HTTP server.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -24,7 +24,7 @@ for (let round = 1; round <= ROUNDS; round++) {
 
 report([
   {
-    figure: 'start-up to the first answer, new project; peer: a bare Node HTTP server',
+    figure: 'start-up to the first response, new project; peer: a bare Node HTTP server',
     ours: milliseconds(median(own)),
     peer: milliseconds(median(peer)),
     ratio: times(median(own) / median(peer)),

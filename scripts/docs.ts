@@ -1,4 +1,4 @@
-// Writes the documents that are made from the code: `npm run docs`. A test fails when they are not up to date.
+// Writes the documents that are generated from the code: `npm run docs`. A test fails when they are out of date.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
@@ -16,8 +16,8 @@ function settingsText(): string {
   })
   return `# Settings
 
-A flag wins over a variable, a variable over \`waymark.config.json\` in the project's folder, where the settings have the
-names of the first column. The file does not know \`project\`: it is found there.
+A flag overrides a variable, and a variable overrides \`waymark.config.json\` in the project folder, which uses the names of
+the first column. The file cannot set \`project\`, because it is found through the project.
 
 | setting | flag | variable | meaning |
 | --- | --- | --- | --- |
@@ -26,7 +26,7 @@ ${rows.join('\n')}
 }
 
 function cliText(): string {
-  return `# The command line\n\n${sections(createProgram()).join('\n')}`
+  return `# Command line\n\n${sections(createProgram()).join('\n')}`
 }
 
 function sections(command: Command): string[] {

@@ -1,4 +1,4 @@
-// Where a Chrome or Chromium is, for the tests of the page and for its pictures. Runs on Node 18 and later.
+// Finds Chrome or Chromium for the browser tests and the screenshots. Runs on Node 18 and later.
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 

@@ -1,4 +1,4 @@
-// Makes docs/images/: the page's main views, light and dark, of a small project that a scripted model has worked on. Run by `npm run screenshots`.
+// Takes the screenshots in docs/images/: the page's main views, light and dark, with a scripted model. `npm run screenshots`.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -46,7 +46,7 @@ Still to do:
 - [x] round to cents
 - [ ] refuse discounts above 100 %`
 
-/** What the model does, request by request. */
+/** The model's responses, request by request. */
 const script = {
   fix: [
     calls('read_file', { path: 'src/basket.ts' }),
@@ -113,7 +113,7 @@ const server = await startTestServer({
   project,
   baseUrl: model.url,
   apiKey: 'none',
-  model: 'a scripted model',
+  model: 'scripted-model',
 })
 const browser = await launchBrowser()
 mkdirSync(images, { recursive: true })
@@ -159,9 +159,9 @@ try {
   await model.close()
   rmSync(join(project, '..'), { recursive: true, force: true })
 }
-console.log('docs/images/ is made')
+console.log('wrote docs/images/')
 
-/** What is to be seen: a family of three, one of them at work and waiting for an answer. */
+/** Creates the shown conversations: a family of three, one of which is waiting for approval. */
 async function act(client: Client): Promise<{ id: string; fork: string }> {
   const { id } = await client.createConversation({ title: 'Exact totals' })
   await send(

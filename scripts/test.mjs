@@ -1,5 +1,5 @@
-// Runs the tests: `npm test`, with vitest's own arguments after `--`. V8 now and then ends a test's process by a check of its own
-// ("jit_page.has_value()", nodejs/node#64500), which says nothing about the test: such files are run once more, and only they.
+// Runs the tests: `npm test`, with vitest arguments after `--`. An internal V8 check occasionally crashes a test process
+// ("jit_page.has_value()", nodejs/node#64500), which is unrelated to the test, so only the crashed files are run once more.
 import { spawn } from 'node:child_process'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,10 +10,10 @@ const args = process.argv.slice(2)
 const first = await run(args)
 const crashed = crashedFiles(first)
 if (first.code === 0 || crashed === null) process.exit(first.code)
-console.log(`\nV8 ended the process of ${crashed.join(', ')}. Running that once more.\n`)
+console.log(`\nV8 crashed the process of ${crashed.join(', ')}. Running it again.\n`)
 process.exit((await run(crashed)).code)
 
-/** The files whose process crashed; null when anything else went wrong, or too much. */
+/** The files whose process crashed; null if there were other failures, or more than three crashes. */
 function crashedFiles({ output }) {
   const plain = stripVTControlCharacters(output)
   const hasFailures = /^\s*(Tests|Test Files)\s.*\bfailed\b/m.test(plain)

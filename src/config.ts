@@ -23,36 +23,41 @@ export interface Config {
   allowedHosts: string[]
   /** The ledger, the checkpoints and the working copies. */
   dataDir: string
-  /** The token and the running server's address. Never inside the project: a clone must not be able to bring them. */
+  /** The token and the running server's address. Never inside the project: a clone must not be able to supply them. */
   privateDir: string
-  /** This person's folder for all projects. */
+  /** The user's state folder for all projects. */
   stateDir: string
   databaseUrl: string | null
-  /** Where blobs and checkpoint objects are; null for the data folder. */
+  /** The object storage for blobs and checkpoint objects; null for the data folder. */
   objectStorage: S3Place | null
   token: string | null
   url: string | null
   model: string | null
   baseUrl: string | null
+  protocol: 'responses' | 'chat-completions' | 'anthropic' | null
   apiKey: string | null
+  anthropicApiKey: string | null
+  geminiApiKey: string | null
+  openrouterApiKey: string | null
+  ollamaHost: string | null
   workspaceId: string
-  /** Otherwise it is a default, and the one that the data folder was made with counts more. */
+  /** False for a default; then the id that the data folder was created with takes precedence. */
   hasWorkspaceId: boolean
   tools: Record<string, 'allow' | 'ask' | 'deny'>
   mcpServers: z.infer<typeof mcpServers>
-  /** All that commands see of our environment. */
+  /** All environment variables that commands see. */
   commandEnvironment: Record<string, string>
   sandbox: 'auto' | 'required' | 'off'
   commandNetwork: boolean
-  /** The person's home folder. */
+  /** The user's home folder. */
   home: string
-  /** What checkpoints keep although it is ignored, and what they leave out besides. */
+  /** Ignored files that checkpoints keep, and other files that they leave out. */
   include: string[]
   exclude: string[]
   maxFileBytes: number
   watch: boolean
   modelTimeoutSeconds: number
-  store: boolean
+  store: boolean | 'auto'
   embedder: 'local' | 'openai' | 'none'
   conversationContexts: z.infer<typeof conversationContexts>
   agentContexts: z.infer<typeof agentContexts>
@@ -64,9 +69,9 @@ export interface Config {
   maxRuns: number
   leaseSeconds: number
   logLevel: 'silent' | 'error' | 'info' | 'debug'
-  /** Settings in the file that let the agent or the network do more: to be looked at before they count. */
+  /** Settings in the file that give the agent or the network more rights: the user must agree to them first. */
   untrusted: { settings: string[]; file: string; sha256: string } | null
-  /** Where a person's own choices are kept, apart from any project. */
+  /** The folder of the user's own choices, outside any project. */
   userDir: string
 }
 
@@ -74,7 +79,7 @@ export const CONFIG_FILE = 'waymark.config.json'
 
 export class ConfigError extends Error {}
 
-/** The only place that reads the environment. `flags` are named as in the table. */
+/** The only place that reads the environment. `flags` have the names of the settings table. */
 export function readConfig(
   flags: Partial<Record<string, unknown>> = {},
   environment: Readonly<Record<string, string | undefined>> = process.env,
@@ -83,7 +88,7 @@ export function readConfig(
   const variables = Object.fromEntries(
     Object.entries(settings).map(([name, setting]) => [name, environment[setting.variable] || undefined]),
   )
-  // npm runs scripts in the package's folder and says where it was called.
+  // npm runs scripts in the package's folder; INIT_CWD is the folder where it was called.
   const here = environment.INIT_CWD ?? cwd
   const project = resolve(here, projectIn(flags) ?? variables.project ?? '.')
   assertFolder(project)
@@ -109,7 +114,12 @@ export function readConfig(
     url: given.url ?? null,
     model: given.model ?? null,
     baseUrl: given.baseUrl ?? null,
+    protocol: given.protocol === undefined || given.protocol === 'auto' ? null : given.protocol,
     apiKey: given.apiKey ?? null,
+    anthropicApiKey: given.anthropicApiKey ?? null,
+    geminiApiKey: given.geminiApiKey ?? null,
+    openrouterApiKey: given.openrouterApiKey ?? null,
+    ollamaHost: given.ollamaHost ?? null,
     workspaceId: given.workspaceId ?? defaultWorkspaceId(project),
     hasWorkspaceId: given.workspaceId !== undefined,
     tools: given.tools ?? {},
@@ -123,7 +133,7 @@ export function readConfig(
     maxFileBytes: Math.round((given.maxFileMb ?? 10) * 1024 * 1024),
     watch: given.watch ?? true,
     modelTimeoutSeconds: given.modelTimeoutSeconds ?? 300,
-    store: given.store ?? true,
+    store: given.store ?? 'auto',
     embedder: given.embedder ?? 'local',
     conversationContexts: given.conversationContexts ?? {},
     agentContexts: given.agentContexts ?? {},
@@ -139,7 +149,7 @@ export function readConfig(
   }
 }
 
-/** Where the platform keeps what programs remember between runs. */
+/** The platform's folder for program state. */
 function stateFolder(environment: Readonly<Record<string, string | undefined>>): string {
   const home = environment.HOME || homedir()
   const usual = process.platform === 'darwin' ? 'Library/Application Support' : '.local/state'
@@ -188,11 +198,11 @@ function projectIn(flags: Partial<Record<string, unknown>>): string | undefined 
 
 function assertFolder(path: string): void {
   const found = statSync(path, { throwIfNoEntry: false })
-  if (!found) throw new ConfigError(`there is no folder ${path}`)
+  if (!found) throw new ConfigError(`folder not found: ${path}`)
   if (!found.isDirectory()) throw new ConfigError(`${path} is not a folder`)
 }
 
-/** `source` says where a setting was given, for the message. */
+/** `source` names where a setting was given, for error messages. */
 function checked(values: Partial<Record<string, unknown>>, source: (name: SettingName) => string): Given {
   const result: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(values)) {
@@ -200,8 +210,8 @@ function checked(values: Partial<Record<string, unknown>>, source: (name: Settin
     const name = key as SettingName
     const outcome = settings[name].schema.safeParse(value)
     if (!outcome.success) {
-      // A secret is one even when it is a bad one.
-      const shown = name === 'token' || name === 'apiKey' ? '' : ` (it is ${JSON.stringify(value)})`
+      // Never print a secret, even an invalid one.
+      const shown = name === 'token' || /key$/i.test(name) ? '' : ` (got ${JSON.stringify(value)})`
       throw new ConfigError(`${source(name)} must ${settings[name].must}${shown}`)
     }
     result[name] = outcome.data
@@ -222,15 +232,14 @@ function readFile(project: string): SettingsFile {
     text = readFileSync(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { path, text: '', content: {} }
-    throw new ConfigError(`${path} can not be read: ${(error as Error).message}`)
+    throw new ConfigError(`can't read ${path}: ${(error as Error).message}`)
   }
   const content = parseObject(text, path)
   const unknown = Object.keys(content).filter((name) => name === 'project' || !Object.hasOwn(settings, name))
-  if (unknown.length > 0)
-    throw new ConfigError(`${path} has settings that are not known: ${unknown.join(', ')}`)
+  if (unknown.length > 0) throw new ConfigError(`${path} has unknown settings: ${unknown.join(', ')}`)
   const never = Object.keys(content).find((name) => settingOf(name).inFile === 'never')
   if (never) {
-    throw new ConfigError(`${path} must not have ${never}: set ${settingOf(never).variable} instead`)
+    throw new ConfigError(`${path} must not contain ${never}; set ${settingOf(never).variable} instead`)
   }
   return { path, text, content }
 }
@@ -247,15 +256,15 @@ function untrustedIn({ path, text, content }: SettingsFile): Config['untrusted']
   return { settings: names, file: path, sha256: createHash('sha256').update(text).digest('hex') }
 }
 
-/** To ask more, or to deny, is anybody's to say. */
+/** Asking or denying needs no trust. */
 function onlyTightens(tools: unknown): boolean {
   return typeof tools === 'object' && tools !== null && !Object.values(tools).includes('allow')
 }
 
-/** What commands may see of our environment: named one by one, because secrets have any name. */
+/** Variables of our environment that commands may see. An allowlist, because secrets can have any name. */
 const HARMLESS =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TZ|TMPDIR|TEMP|TMP|EDITOR|PAGER|CI|NODE_ENV|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|PYENV_ROOT|VIRTUAL_ENV|CONDA_PREFIX|NVM_DIR|XDG_[A-Z_]+)$/
-const OURS = /^(WAYMARK_|OPENAI_)/
+const OURS = /^(WAYMARK_|OPENAI_|ANTHROPIC_|GEMINI_|OPENROUTER_)/
 
 function commandEnvironment(
   environment: Readonly<Record<string, string | undefined>>,

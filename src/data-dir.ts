@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { newId } from './protocol/ids.ts'
 
 /**
- * The files in the data folder and in the private folder besides the store. Both are one folder unless `dataDir` names
- * another; the token and the server's address are always in the private folder, outside the project.
+ * The files in the data folder and the private folder, except the store. Both are the same folder unless `dataDir`
+ * names another; the token and the server's address are always in the private folder, outside the project.
  */
 
 const OWN_GITIGNORE = '*\n'
@@ -23,7 +23,7 @@ export interface ServerNote {
 
 export async function prepareDataDir(dataDir: string): Promise<void> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
-  // Leaves a folder alone that is in use for something else: --data-dir may name it by mistake.
+  // Don't touch a folder that is used for something else: --data-dir may name it by mistake.
   const ignored = await readFile(join(dataDir, '.gitignore'), 'utf8').catch(nullIfMissing)
   const entries = await readdir(dataDir)
   if (ignored !== OWN_GITIGNORE && entries.length > 0) return
@@ -31,7 +31,7 @@ export async function prepareDataDir(dataDir: string): Promise<void> {
   await writeFile(join(dataDir, '.gitignore'), OWN_GITIGNORE)
 }
 
-/** The private folder, with the path of the project that it belongs to. */
+/** Creates the private folder and records the path of its project. */
 export async function preparePrivateDir(privateDir: string, project: string): Promise<void> {
   await prepareDataDir(privateDir)
   const path = join(privateDir, PROJECT_FILE)
@@ -58,7 +58,7 @@ export async function readOrMakeToken(privateDir: string): Promise<string> {
   return token
 }
 
-/** The id under which this folder's token is registered; made once. */
+/** The id under which this folder's token is registered; created once. */
 export async function readOrMakeTokenId(privateDir: string): Promise<string> {
   const path = join(privateDir, TOKEN_ID_FILE)
   const known = (await readFile(path, 'utf8').catch(nullIfMissing))?.trim()
@@ -101,7 +101,7 @@ export async function readServerNote(privateDir: string): Promise<ServerNote | n
   return note.pid === process.pid || isAlive(note.pid) ? note : null
 }
 
-/** Null for anything but what `announceServer` writes. */
+/** Null for anything that `announceServer` did not write. */
 function parseNote(text: string): ServerNote | null {
   try {
     const { url, pid } = JSON.parse(text) as Partial<ServerNote>
@@ -133,14 +133,14 @@ function nullIfMissing(error: NodeJS.ErrnoException): null {
 }
 
 /**
- * Records that a database refers to the blobs in this folder. The returned function tells whether it is the only one:
- * a database that does not know the others' frames must not delete their blobs.
+ * Records that a database uses the blobs in this folder. The returned function reports whether it is the only one: a
+ * database that does not know another's frames must not delete that one's blobs.
  */
 export function claimBlobs(dataDir: string, storeId: string): () => boolean {
   const path = join(dataDir, 'blobs', '.stores')
   const known = () => new Set(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [])
   const stores = known()
-  // A SQLite store that is older than this record.
+  // A SQLite store from before this record existed.
   if (storeId !== SQLITE && existsSync(join(dataDir, 'waymark.db'))) stores.add(SQLITE)
   stores.add(storeId)
   if (stores.size !== known().size) {

@@ -7,8 +7,25 @@ const list = z.union([
   z.string().transform((text) => text.split(',').filter(Boolean)),
 ])
 
+const modelUrl = z
+  .url({ protocol: /^https?$/ })
+  .refine((url) => !new URL(url).username && !new URL(url).password)
+
+/** A key comes from the environment only: other users can read flags, and files get shared. */
+function key(variable: string, about: string) {
+  const schema = z.string().min(1)
+  return {
+    flag: null,
+    variable,
+    about: `${about} From the environment only.`,
+    must: 'be a key',
+    schema,
+    inFile: 'never',
+  } as const
+}
+
 export const mcpServers = z.record(
-  // Two underscores divide the server's name from the tool's.
+  // Two underscores separate the server's name from the tool's.
   z.string().regex(/^(?!.*__)[A-Za-z0-9_-]{1,40}$/),
   z.union([
     z.strictObject({
@@ -38,6 +55,7 @@ export const agentContexts = z.record(
   z.string().min(1).max(200),
   z.strictObject({
     baseUrl: z.url({ protocol: /^https?$/ }).optional(),
+    protocol: z.enum(['responses', 'chat-completions', 'anthropic']).optional(),
     apiKeyVariable: z.string().min(1).optional(),
     index: z
       .string()
@@ -47,8 +65,8 @@ export const agentContexts = z.record(
 )
 
 /**
- * Every setting, once: its flag, its variable, its name in waymark.config.json and its meaning. The flag wins over the
- * variable, the variable over the file. docs/settings.md is made from this table.
+ * Every setting: its flag, its variable, its name in waymark.config.json and its meaning. A flag takes precedence over
+ * a variable, a variable over the file. docs/settings.md is generated from this table.
  */
 export const settings = {
   project: {
@@ -69,14 +87,14 @@ export const settings = {
   port: {
     flag: '--port <number>',
     variable: 'WAYMARK_PORT',
-    about: 'The port to listen on; 0 takes a free one. Default: 4747.',
+    about: 'The port to listen on; 0 picks a free one. Default: 4747.',
     must: 'be a whole number from 0 to 65535',
     schema: z.coerce.number().int().min(0).max(65_535),
   },
   allowedHosts: {
     flag: '--allowed-hosts <names>',
     variable: 'WAYMARK_ALLOWED_HOSTS',
-    about: 'Host names to answer for besides the loopback ones, separated by commas.',
+    about: 'Host names to accept in addition to the loopback ones, separated by commas.',
     must: 'be host names separated by commas',
     schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
     inFile: 'trusted',
@@ -85,8 +103,8 @@ export const settings = {
     flag: '--data-dir <dir>',
     variable: 'WAYMARK_DATA_DIR',
     about:
-      'Where the ledger, the checkpoints and the working copies are kept, relative to the project. Default: a folder of ' +
-      "this project's own in ~/.local/state/waymark/projects.",
+      'The folder of the ledger, the checkpoints and the working copies, relative to the project. Default: a folder ' +
+      'for this project in ~/.local/state/waymark/projects.',
     must: 'be a folder',
     schema: z.string().min(1),
     inFile: 'trusted',
@@ -94,9 +112,9 @@ export const settings = {
   databaseUrl: {
     flag: '--database-url <url>',
     variable: 'WAYMARK_DATABASE_URL',
-    about: 'A Postgres to keep the ledger in, postgres://…. Default: SQLite in the data folder.',
-    must: 'be an address that begins with postgres://',
-    schema: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
+    about: 'A Postgres database for the ledger, postgres://…. Default: SQLite in the data folder.',
+    must: 'be a URL that starts with postgres://',
+    schema: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://'),
     inFile: 'trusted',
   },
   blobs: {
@@ -104,16 +122,17 @@ export const settings = {
     variable: 'WAYMARK_BLOBS',
     about:
       'An S3-compatible store for blobs and checkpoint objects, s3://bucket/prefix, so that processes need no shared ' +
-      'folder. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or as the AWS tools find them. Default: the data folder.',
-    must: 'be an address like s3://bucket/prefix',
+      'folder. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the usual AWS ' +
+      'configuration. Default: the data folder.',
+    must: 'be a URL such as s3://bucket/prefix',
     schema: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9!_.*'()/-]*)?$/),
     inFile: 'trusted',
   },
   s3Endpoint: {
     flag: '--s3-endpoint <url>',
     variable: 'WAYMARK_S3_ENDPOINT',
-    about: 'The address of the S3-compatible server. Default: AWS.',
-    must: 'be an address that begins with http:// or https://',
+    about: 'The URL of the S3-compatible server. Default: AWS.',
+    must: 'be a URL that starts with http:// or https://',
     schema: z.url({ protocol: /^https?$/ }),
     inFile: 'trusted',
   },
@@ -128,7 +147,7 @@ export const settings = {
   token: {
     flag: null,
     variable: 'WAYMARK_TOKEN',
-    about: 'The token to use instead of a made one. Never a flag: other users can read those.',
+    about: 'The token to use instead of a generated one. Never a flag: other users can read flags.',
     must: 'be at least 16 characters long',
     schema: z.string().min(16),
     inFile: 'trusted',
@@ -136,15 +155,18 @@ export const settings = {
   url: {
     flag: '--url <url>',
     variable: 'WAYMARK_URL',
-    about: 'The server that commands talk to. Default: the one that runs for the project.',
-    must: 'be an address that begins with http:// or https://',
+    about: 'The server that commands connect to. Default: the one running for the project.',
+    must: 'be a URL that starts with http:// or https://',
     schema: z.url({ protocol: /^https?$/ }),
     inFile: 'trusted',
   },
   model: {
     flag: '--model <name>',
     variable: 'WAYMARK_MODEL',
-    about: 'The model. Default: gpt-5.5, or the demo model when there is no key and no base URL.',
+    about:
+      'The model, as `provider/model` or the name of one of the default provider. Providers: openai, anthropic, gemini, ' +
+      'openrouter, ollama, custom (the base URL). Default: the default model of the first provider that has a key; ' +
+      'without any, the demo model.',
     must: 'be the name of a model',
     schema: z.string().min(1),
   },
@@ -152,39 +174,61 @@ export const settings = {
     flag: '--base-url <url>',
     variable: 'OPENAI_BASE_URL',
     about:
-      'Where the Responses API is: Ollama, vLLM and LM Studio have one too. Not in the file: the key goes there.',
-    must: 'be an address that begins with http:// or https://, without a user or password',
-    schema: z.url({ protocol: /^https?$/ }).refine((url) => !new URL(url).username && !new URL(url).password),
+      'The URL of a model server, such as vLLM, llama.cpp, LM Studio or a gateway: the provider `custom`, and the default ' +
+      'one. Not in the file: the key is sent there.',
+    must: 'be a URL that starts with http:// or https://, without a user or password',
+    schema: modelUrl,
     inFile: 'never',
   },
-  apiKey: {
+  protocol: {
+    flag: '--protocol <name>',
+    variable: 'WAYMARK_PROTOCOL',
+    about:
+      'The protocol of the server at the base URL: responses, chat-completions, anthropic, or auto, which tries the first ' +
+      'two. Default: auto.',
+    must: 'be auto, responses, chat-completions or anthropic',
+    schema: z.enum(['auto', 'responses', 'chat-completions', 'anthropic']),
+  },
+  apiKey: key('OPENAI_API_KEY', 'The key for OpenAI, or for the server at the base URL.'),
+  anthropicApiKey: key('ANTHROPIC_API_KEY', 'The key for Anthropic.'),
+  geminiApiKey: key('GEMINI_API_KEY', 'The key for Gemini.'),
+  openrouterApiKey: key('OPENROUTER_API_KEY', 'The key for OpenRouter.'),
+  ollamaHost: {
     flag: null,
-    variable: 'OPENAI_API_KEY',
-    about: 'The key for it. From the environment only.',
-    must: 'be a key',
-    schema: z.string().min(1),
+    variable: 'OLLAMA_HOST',
+    about: 'The address of Ollama, such as 127.0.0.1:11434. Adds the provider ollama.',
+    must: 'be a host and port, or a URL',
+    schema: z
+      .string()
+      .transform((host) => (/^https?:\/\//.test(host) ? host : `http://${host}`))
+      .pipe(modelUrl),
     inFile: 'never',
   },
   modelTimeoutSeconds: {
     flag: '--model-timeout-seconds <number>',
     variable: 'WAYMARK_MODEL_TIMEOUT_SECONDS',
-    about: "How long the model's server may send nothing before the request counts as failed. Default: 300.",
+    about: "How many seconds the model's server may send nothing before a request fails. Default: 300.",
     must: 'be a number from 1 to 3600',
     schema: z.coerce.number().min(1).max(3600),
   },
   store: {
-    flag: '--store <yes-or-no>',
+    flag: '--store <when>',
     variable: 'WAYMARK_STORE',
     about:
-      'Whether the provider keeps responses, so that only what is new is sent. Servers that keep none need no. Default: yes.',
-    must: 'be yes or no',
-    schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
+      'Let the provider store responses, so that only new input is sent: yes, no, or auto, which is yes for OpenAI only. ' +
+      'A server that then refuses or ignores stored responses is sent the whole conversation. Default: auto.',
+    must: 'be auto, yes or no',
+    schema: z.union([
+      z.boolean(),
+      z.enum(['auto', 'yes', 'no']).transform((word) => (word === 'auto' ? word : word === 'yes')),
+    ]),
   },
   workspaceId: {
     flag: '--workspace-id <name>',
     variable: 'WAYMARK_WORKSPACE_ID',
     about:
-      "Names this working copy among all that share a database. Default: the folder's and the machine's name.",
+      'The name of this working copy, unique among all that share a database. Default: the names of the folder and the ' +
+      'machine.',
     must: 'be letters, digits, dots, - and _',
     schema: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
     inFile: 'trusted',
@@ -193,9 +237,9 @@ export const settings = {
     flag: '--tools <policy>',
     variable: 'WAYMARK_TOOLS',
     about:
-      'What the agent may do without asking, by tool: run_command=allow,delete_file=deny. In the file an object. ' +
+      'The policy of each tool: run_command=allow,delete_file=deny. An object in the file. ' +
       'Default: ask for run_command and for tools of MCP servers, allow for all others.',
-    must: 'be tools with allow, ask or deny, such as run_command=allow,delete_file=ask',
+    must: 'be a list of tools with allow, ask or deny, such as run_command=allow,delete_file=ask',
     schema: z.union([z.record(z.string(), toolPolicy), z.string().transform(policiesIn)]),
     inFile: 'trusted',
   },
@@ -203,8 +247,9 @@ export const settings = {
     flag: null,
     variable: 'WAYMARK_MCP_SERVERS',
     about:
-      'Servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or {"name": {"url": "…"}}. ' +
-      'A command runs in the sandbox without network; "network": true grants it, "sandbox": false runs it outside.',
+      'MCP servers that add tools, as an object: {"name": {"command": "…", "args": ["…"], "env": {}}} or ' +
+      '{"name": {"url": "…"}}. ' +
+      'A command runs in the sandbox without network; "network": true grants it, "sandbox": false runs it without the sandbox.',
     must: 'be an object of servers, each with a command or a url',
     schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
     inFile: 'trusted',
@@ -213,7 +258,8 @@ export const settings = {
     flag: null,
     variable: 'WAYMARK_CONVERSATION_CONTEXTS',
     about:
-      'Named ways to talk, chosen by a conversation, as an object: {"name": {"instructions": "…", "model": "…", "temperature": 0.2}}.',
+      'Named styles of answering that a conversation can select, as an object: ' +
+      '{"name": {"instructions": "…", "model": "…", "temperature": 0.2}}.',
     must: 'be an object of contexts, each with instructions, model or temperature',
     schema: z.union([conversationContexts, z.string().transform(jsonIn).pipe(conversationContexts)]),
     inFile: 'trusted',
@@ -222,9 +268,10 @@ export const settings = {
     flag: null,
     variable: 'WAYMARK_AGENT_CONTEXTS',
     about:
-      'Named environments, chosen by a conversation, as an object: {"name": {"baseUrl": "…", "apiKeyVariable": "…", "index": "…"}}: another ' +
-      'model server with the variable that has its key, and an index of its own.',
-    must: 'be an object of contexts, each with baseUrl, apiKeyVariable or index',
+      'Named environments that a conversation can select, as an object: ' +
+      '{"name": {"baseUrl": "…", "protocol": "…", "apiKeyVariable": "…", "index": "…"}}: another model server, its ' +
+      'protocol, the variable with its key, and a separate index.',
+    must: 'be an object of contexts, each with baseUrl, protocol, apiKeyVariable or index',
     schema: z.union([agentContexts, z.string().transform(jsonIn).pipe(agentContexts)]),
     inFile: 'trusted',
   },
@@ -232,7 +279,7 @@ export const settings = {
     flag: '--sandbox <when>',
     variable: 'WAYMARK_SANDBOX',
     about:
-      'Whether commands and tool servers run in a sandbox: auto (where one is installed), required (commands are refused ' +
+      'Run commands and tool servers in a sandbox: auto (if one is installed), required (commands are refused ' +
       'without one) or off. Default: auto.',
     must: 'be auto, required or off',
     schema: z.enum(['auto', 'required', 'off']),
@@ -250,8 +297,8 @@ export const settings = {
     flag: '--command-env <names>',
     variable: 'WAYMARK_COMMAND_ENV',
     about:
-      'Variables that commands may see besides the harmless ones (PATH, HOME, LANG …), separated by commas. ' +
-      'Keys and tokens of Waymark never are.',
+      'Variables that commands may see in addition to the harmless ones (PATH, HOME, LANG …), separated by commas. ' +
+      'Keys and tokens of Waymark are never passed on.',
     must: 'be names of variables separated by commas',
     schema: z.union([z.array(z.string()), z.string().transform((text) => text.split(',').filter(Boolean))]),
     inFile: 'trusted',
@@ -260,7 +307,7 @@ export const settings = {
     flag: '--include <patterns>',
     variable: 'WAYMARK_INCLUDE',
     about:
-      'Files that checkpoints keep although they are ignored or hidden: patterns as in .gitignore, separated by ' +
+      'Ignored or hidden files that checkpoints keep: patterns as in .gitignore, separated by ' +
       'commas, such as .env,.github/**.',
     must: 'be patterns separated by commas',
     schema: list,
@@ -268,7 +315,7 @@ export const settings = {
   exclude: {
     flag: '--exclude <patterns>',
     variable: 'WAYMARK_EXCLUDE',
-    about: 'Files that checkpoints leave out besides those: patterns as in .gitignore, separated by commas.',
+    about: 'Additional files that checkpoints leave out: patterns as in .gitignore, separated by commas.',
     must: 'be patterns separated by commas',
     schema: list,
     inFile: 'trusted',
@@ -276,7 +323,7 @@ export const settings = {
   maxFileMb: {
     flag: '--max-file-mb <number>',
     variable: 'WAYMARK_MAX_FILE_MB',
-    about: 'Larger files are left out of checkpoints. Default: 10.',
+    about: 'Checkpoints leave out larger files. Default: 10.',
     must: 'be a number from 0.001 to 1000',
     schema: z.coerce.number().min(0.001).max(1000),
   },
@@ -284,14 +331,14 @@ export const settings = {
     flag: '--watch <yes-or-no>',
     variable: 'WAYMARK_WATCH',
     about:
-      'Whether large projects are watched, so that a checkpoint looks only at what may have changed. Default: yes.',
+      'Watch large projects, so that a checkpoint only examines files that may have changed. Default: yes.',
     must: 'be yes or no',
     schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
   },
   retentionHours: {
     flag: '--retention-hours <number>',
     variable: 'WAYMARK_RETENTION_HOURS',
-    about: 'How long what was deleted can be brought back. Default: 24.',
+    about: 'How many hours a deletion can be undone. Default: 24.',
     must: 'be a number from 0 to 87600',
     schema: z.coerce.number().min(0).max(87_600),
     inFile: 'trusted',
@@ -299,7 +346,7 @@ export const settings = {
   gcMinutes: {
     flag: '--gc-minutes <number>',
     variable: 'WAYMARK_GC_MINUTES',
-    about: 'How often what no conversation reaches any more is collected. Default: 60.',
+    about: 'Minutes between collections of data that no conversation reaches. Default: 60.',
     must: 'be a number from 0.01 to 10080',
     schema: z.coerce.number().min(0.01).max(10_080),
     inFile: 'trusted',
@@ -308,8 +355,8 @@ export const settings = {
     flag: '--embedder <which>',
     variable: 'WAYMARK_EMBEDDER',
     about:
-      'What finds pieces of files by their meaning: local (a small model that comes along), openai (a server with /embeddings) or ' +
-      'none (by words alone). Default: local.',
+      'How files are searched by meaning: local (a small bundled model), openai (a server with /embeddings) or ' +
+      'none (by words only). Default: local.',
     must: 'be local, openai or none',
     schema: z.enum(['local', 'openai', 'none']),
     inFile: 'trusted',
@@ -317,7 +364,7 @@ export const settings = {
   maxModelCalls: {
     flag: '--max-model-calls <number>',
     variable: 'WAYMARK_MAX_MODEL_CALLS',
-    about: 'How often a run may call the model. Default: 50.',
+    about: 'How many times a run may call the model. Default: 50.',
     must: 'be a whole number from 1 to 1000',
     schema: z.coerce.number().int().min(1).max(1000),
   },
@@ -331,7 +378,7 @@ export const settings = {
   leaseSeconds: {
     flag: '--lease-seconds <number>',
     variable: 'WAYMARK_LEASE_SECONDS',
-    about: 'How long a process that shares a database holds a run without a sign of life. Default: 15.',
+    about: 'Seconds that a run is held without a sign of life when processes share a database. Default: 15.',
     must: 'be a number from 1 to 3600',
     schema: z.coerce.number().min(1).max(3600),
   },
@@ -348,10 +395,13 @@ export interface Setting {
   flag: string | null
   variable: string
   about: string
-  /** What a value that is refused should have been: it must … */
+  /** Completes the error message for a refused value: it must … */
   must: string
   schema: z.ZodType
-  /** The file comes with the project, which may be anybody's: some settings it may not make, some only when trusted. */
+  /**
+   * The file comes with the project, which may be untrusted: some settings are never allowed in it, some only when
+   * trusted.
+   */
   inFile?: 'never' | 'trusted'
 }
 

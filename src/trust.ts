@@ -8,19 +8,20 @@ import { isTracked } from './git/status.ts'
 import { isInside, realOf, safePath } from './sandbox/paths.ts'
 
 /**
- * What a person has agreed to on this machine. A project may come from anywhere, so its settings that loosen a rule, and
- * a data folder that exists already, need the person's word first. It is recorded in the person's own folder, by path and
- * content: nothing in a project can vouch for itself. The usual data folder is outside the project and needs no word.
+ * Records what the user has agreed to on this machine. A project may come from anywhere, so its settings that loosen a
+ * rule, and a data folder that already exists, need the user's consent first. Consent is stored in the user's own
+ * folder, by path and content: nothing in a project can vouch for itself. The default data folder is outside the
+ * project and needs no consent.
  */
 
 const TRUSTED_FILE = 'trusted'
 const ID_FILE = 'id'
 export class InUseElsewhere extends Error {}
 
-/** Where data folders were before they moved out of the project. */
+/** The data folder of earlier versions, inside the project. */
 const OLD_DATA_DIR = '.waymark'
 
-/** Describes the first thing that the person has not agreed to, or null. */
+/** Describes the first thing that the user has not agreed to; null if there is none. */
 export async function untrustedPart(config: Config): Promise<string | null> {
   const { untrusted, dataDir, privateDir, project } = config
   const lines = await trustedLines(config.userDir)
@@ -29,11 +30,11 @@ export async function untrustedPart(config: Config): Promise<string | null> {
   }
   if (dataDir === privateDir || isAbsentOrEmpty(dataDir)) return null
   const line = await dataLine(dataDir)
-  if (line === null || !lines.includes(line)) return `${dataDir} was not made by you here`
+  if (line === null || !lines.includes(line)) return `${dataDir} was not created by you on this machine`
   return await plantedIn(project, dataDir, config)
 }
 
-/** Something in a data folder inside the project that a pull may have brought, although the folder itself is ours. */
+/** Content of a data folder inside the project that a pull may have added, although the folder itself is ours. */
 async function plantedIn(project: string, dataDir: string, config: Config): Promise<string | null> {
   if (!isInside(realOf(project), realOf(dataDir))) return null
   const options = {
@@ -41,7 +42,7 @@ async function plantedIn(project: string, dataDir: string, config: Config): Prom
     scratch: join(config.privateDir, 'tmp'),
   }
   if (await isTracked(project, dataDir, options))
-    return `${dataDir} holds files that the project's repository brings`
+    return `${dataDir} contains files from the project's repository`
   const foreign = readdirSync(dataDir).find((name) => !OWN_NAMES.test(name))
   return foreign === undefined ? null : `${join(dataDir, foreign)} was not made by Waymark`
 }
@@ -49,7 +50,7 @@ async function plantedIn(project: string, dataDir: string, config: Config): Prom
 const OWN_NAMES =
   /^(\.gitignore|id|workspace-id|store|conversations|workspaces|blobs|tmp|rescued|home|(waymark|manifest)\.db(-wal|-shm|-journal)?|(server|workspace(-conv_[0-9a-z]{26})?)\.lock(-journal|-wal|-shm)?)$/
 
-/** Agrees to the settings as they are now, and to the data folder. */
+/** Records consent to the current settings and the data folder. */
 export async function trust(config: Config): Promise<void> {
   if (config.untrusted) await addLine(config.userDir, settingsLine(config.untrusted))
   if (config.dataDir === config.privateDir) return
@@ -60,8 +61,8 @@ export async function trust(config: Config): Promise<void> {
 }
 
 /**
- * Moves a data folder of an earlier version out of the project, if it was made here and nothing in it may have come with
- * the project. The token does not move: the server makes a new one. Returns where the folder was, or null.
+ * Moves the data folder of an earlier version out of the project, if it was created here and the project can't have
+ * added anything to it. The token is not moved: the server creates a new one. Returns the old path, or null.
  */
 export async function moveOldDataDir(config: Config): Promise<string | null> {
   const { project, privateDir, dataDir } = config
@@ -84,7 +85,7 @@ export async function moveOldDataDir(config: Config): Promise<string | null> {
   return old
 }
 
-/** The data folders whose projects are no longer where they were. */
+/** Data folders whose projects no longer exist at their recorded paths. */
 export function lostProjects({ stateDir }: Config): { project: string; folder: string }[] {
   const folder = join(stateDir, 'projects')
   const names = existsSync(folder) ? readdirSync(folder) : []
@@ -94,19 +95,19 @@ export function lostProjects({ stateDir }: Config): { project: string; folder: s
   })
 }
 
-/** Gives the history of a project that was moved to its new place. */
+/** Moves the history of a moved project to the folder of its new path. */
 export async function adoptMoved(config: Config, from: string): Promise<void> {
   const lost = lostProjects(config).find(({ project }) => project === from)
-  if (!lost) throw new Error(`there is no history of a project at ${from} that is gone`)
+  if (!lost) throw new Error(`no history found of a project that was moved from ${from}`)
   const target = projectFolder(config.stateDir, config.project)
-  if (!isAbsentOrEmpty(target)) throw new Error(`${config.project} has a history of its own, in ${target}`)
+  if (!isAbsentOrEmpty(target)) throw new Error(`${config.project} already has a history in ${target}`)
   await moveFolder(lost.folder, target)
 }
 
-/** A rename, or a copy where that is not possible; the source goes last. */
+/** Renames the folder, or copies it across file systems; removes the source last. */
 async function moveFolder(from: string, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-  // There is nothing in it, or this fails.
+  // Fails unless the folder is empty.
   if (existsSync(to)) await rmdir(to)
   try {
     await rename(from, to)
@@ -124,7 +125,7 @@ function isAbsentOrEmpty(folder: string): boolean {
   return !found || (found.isDirectory() && readdirSync(folder).length === 0)
 }
 
-/** Null for a folder that has no id of ours. */
+/** Null for a folder without an id of ours. */
 async function dataLine(dataDir: string): Promise<string | null> {
   const id = (await readFile(join(dataDir, ID_FILE), 'utf8').catch(emptyIfMissing)).trim()
   return /^[0-9a-f]{32}$/.test(id) ? `data ${id} ${JSON.stringify(dataDir)}` : null
@@ -142,7 +143,7 @@ async function addLine(userDir: string, line: string): Promise<void> {
   await writeFile(join(userDir, TRUSTED_FILE), `${present.join('\n')}\n`, { mode: 0o600 })
 }
 
-/** Lines about files that are gone are dropped. */
+/** False for files that no longer exist; their lines are dropped. */
 function isThere(line: string): boolean {
   return existsSync(JSON.parse(line.slice(line.indexOf('"'))) as string)
 }

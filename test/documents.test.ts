@@ -3,14 +3,16 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { generatedDocs } from '../scripts/docs.ts'
+import { createProgram } from '../src/cli/program.ts'
 import { errorCodes } from '../src/protocol/errors.ts'
 import { frameKinds } from '../src/protocol/frame-kinds.ts'
+import { settings } from '../src/settings.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-describe('the documents', () => {
-  it('every rule in docs is cited by a test, and every citation is a rule', () => {
+describe('documents', () => {
+  it('cite every rule in a test, and only rules that exist', () => {
     const rules = [...filesBelow('docs/spec', /\.md$/), 'docs/security.md'].flatMap((path) =>
       [...read(path).matchAll(/^- \*\*([A-Z]\d+)\*\*/gm)].map((match) => match[1]),
     )
@@ -23,23 +25,33 @@ describe('the documents', () => {
     expect(new Set(cited)).toEqual(new Set(rules))
   })
 
-  it.each(Object.entries(generatedDocs()))('%s is what `npm run docs` makes', (path, text) => {
+  it.each(Object.entries(generatedDocs()))('match the output of `npm run docs`: %s', (path, text) => {
     expect(read(path)).toBe(text)
   })
 
-  it('docs/spec/frames.md has every kind, and no other', () => {
+  it('describe every flag of the settings as an option of serve', () => {
+    const serve = createProgram().commands.find((command) => command.name() === 'serve')
+    const accepted = new Set(serve?.options.map((option) => option.long))
+    // Only commands that connect to a server need its URL.
+    const flags = Object.entries(settings).flatMap(([name, { flag }]) =>
+      flag === null || name === 'url' ? [] : (flag.split(' ')[0] ?? []),
+    )
+    expect(flags.filter((flag) => !accepted.has(flag))).toEqual([])
+  })
+
+  it('list exactly the frame kinds in docs/spec/frames.md', () => {
     const kinds = [...read('docs/spec/frames.md').matchAll(/^\| `([a-z_.]+)`/gm)].map((match) => match[1])
     expect(new Set(kinds)).toEqual(new Set(frameKinds))
   })
 
-  it('docs/spec/http.md has every error code, and no other', () => {
+  it('list exactly the error codes in docs/spec/http.md', () => {
     const codes = [...read('docs/spec/http.md').matchAll(/^\| `([a-z_0-9]+)` \| \d+/gm)].map(
       (match) => match[1],
     )
     expect(codes).toEqual([...errorCodes])
   })
 
-  it('every link between documents leads somewhere', () => {
+  it('have no broken links', () => {
     const documents = [
       'README.md',
       'ARCHITECTURE.md',

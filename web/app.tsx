@@ -7,12 +7,13 @@ import { focusComposer } from './composer/focus.ts'
 import { ContextView } from './context/context-view.tsx'
 import { Boundary } from './controls/boundary.tsx'
 import { Button, IconButton } from './controls/button.tsx'
-import { NoticeList, NoticesProvider, useNotices } from './controls/notices.tsx'
+import { ToastList, ToastsProvider, useToasts } from './controls/toasts.tsx'
 import { RenameDialog } from './conversations/conversation-dialogs.tsx'
 import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
 import { Help } from './help.tsx'
 import { useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
+import { useNotice } from './notifications.ts'
 import { RestoreProvider } from './restoring/ask-restore.tsx'
 import { useAbout, useMay } from './scopes.ts'
 import { explain, keys, queries, refresh, server } from './server.ts'
@@ -28,30 +29,30 @@ import { Welcome } from './welcome.tsx'
 export function App() {
   return (
     <QueryClientProvider client={queries}>
-      <NoticesProvider>
+      <ToastsProvider>
         <Page />
-      </NoticesProvider>
+      </ToastsProvider>
     </QueryClientProvider>
   )
 }
 
 function Page() {
   const place = usePlace()
-  const notices = useNotices()
+  const toasts = useToasts()
   const about = useAbout()
   useEffect(() => {
-    // The browser would leave the page for a file that misses its place.
+    // Without this, the browser navigates to a file that is dropped outside the composer.
     function stay(event: DragEvent): void {
       if (!event.dataTransfer?.types.includes('Files')) return
       event.preventDefault()
       const hasPlace = document.querySelector('.composer') || document.querySelector('dialog[open]')
-      if (event.type === 'drop' && !hasPlace) notices.show({ message: text.composer.dropElsewhere })
+      if (event.type === 'drop' && !hasPlace) toasts.show({ message: text.composer.dropElsewhere })
     }
     for (const kind of ['dragover', 'drop'] as const) addEventListener(kind, stay)
     return () => {
       for (const kind of ['dragover', 'drop'] as const) removeEventListener(kind, stay)
     }
-  }, [notices])
+  }, [toasts])
   const search = useRef<HTMLInputElement>(null)
   const [isListOpen, setListOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
@@ -69,11 +70,11 @@ function Page() {
   useShortcuts({
     '?': () => setHelpOpen(true),
     '/': () => {
-      // What is not drawn can't have the focus.
+      // Render the list first: a hidden input can't receive focus.
       flushSync(() => setListOpen(true))
       search.current?.focus()
     },
-    '+': () => void notices.attempt(startConversation),
+    '+': () => void toasts.attempt(startConversation),
     t: nextTheme,
     ...(isListOpen ? { Escape: () => setListOpen(false) } : {}),
     ...Object.fromEntries(views.map((view, index) => [String(index + 1), show(view)])),
@@ -139,7 +140,7 @@ function Page() {
             onAgain={() => setTries(tries + 1)}
           />
         )}
-        <NoticeList />
+        <ToastList />
       </main>
       {isHelpOpen && <Help onClose={() => setHelpOpen(false)} />}
     </div>
@@ -168,6 +169,16 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
       document.title = text.name
     }
   }, [title, isWaiting, feed.queue?.active])
+
+  const isActive = feed.queue?.active != null
+  const wasActive = useRef(false)
+  const [hasFinished, setFinished] = useState(false)
+  useEffect(() => {
+    setFinished(wasActive.current && !isActive)
+    wasActive.current = isActive
+  }, [isActive])
+  const { asking, finished } = text.notifications
+  useNotice(title, isWaiting ? asking : hasFinished ? finished : null)
 
   if (feed.error !== null) {
     return (
@@ -214,7 +225,7 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
   )
 }
 
-/** When a run has ended, or files were put back, what is shown of them is looked at again. */
+/** Refetches queries after a run ends or files are restored. */
 function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
   const ended = transcript?.entries.findLast(
     (entry) => (entry.type === 'run' && entry.endedAt !== null) || entry.type === 'mark',
@@ -226,7 +237,7 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
     void queries.invalidateQueries({ queryKey: keys.responses(conversationId) })
     void queries.invalidateQueries({ queryKey: keys.memory(conversationId) })
   }, [conversationId, mark])
-  // While a run goes on the model is asked again and again.
+  // A run sends several model requests, so refetch the responses after each item.
   const run = transcript?.entries.findLast((entry) => entry.type === 'run')
   const step = run?.type === 'run' ? `${run.runId} ${run.items.length}` : ''
   useEffect(() => {
@@ -246,7 +257,7 @@ function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
 const LOOK_MS = 10_000
 const LOOK_AGAIN_MS = 3000
 
-/** Why nothing can be stored; a stream that is open does not show that. */
+/** Shows why the server can't store data; an open stream does not reveal that. */
 function Readiness() {
   const { data: reason } = useQuery({
     queryKey: keys.ready,
@@ -315,7 +326,7 @@ function CurrentView({
         <TimelineView
           conversationId={id}
           head={feed.transcript?.head ?? null}
-          epoch={feed.epoch}
+          cutCount={feed.cutCount}
           lastMessage={feed.transcript?.entries.findLast((entry) => entry.type === 'message')?.at ?? 0}
           at={place.at}
         />

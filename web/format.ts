@@ -1,4 +1,6 @@
-/** Times as people of this place write them, the same however late one looks. */
+import { text } from './text.ts'
+
+/** Absolute times in the user's locale, which never go stale on screen. */
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 const numbers = new Intl.NumberFormat()
@@ -9,7 +11,7 @@ export function timeOf(timestamp: string): string {
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
 
-/** For lists: the time of what is of today, the day of what is older. */
+/** For lists: the time if it is today, otherwise the date. */
 export function whenOf(timestamp: string, now = new Date()): string {
   const then = new Date(timestamp)
   return then.toDateString() === now.toDateString() ? clock.format(then) : day.format(then)
@@ -37,15 +39,27 @@ export function bytesOf(bytes: number): string {
   return kib < 1024 ? `${kib.toFixed(1)} KB` : `${(kib / 1024).toFixed(1)} MB`
 }
 
-/** What a conversation is about, from its first words: without marks, and without what only tells the demo model what to do. */
+/** Makes a title from the first message, without Markdown and without demo-model directives. */
 export function titleFrom(content: string): string {
   const lines = content.split('\n').filter((line) => line.trim() !== '')
   const told = lines.find((line) => !line.startsWith('!')) ?? lines[0] ?? ''
   return shortened(told.replaceAll(/[*`]+|^[#>\s]+/g, ''), 60) || shortened(content, 60)
 }
 
-/** A long line as far as there is room. */
+/** Collapses whitespace and truncates to `most` characters. */
 export function shortened(content: string, most: number): string {
   const line = content.replaceAll(/\s+/g, ' ').trim()
   return line.length > most ? `${line.slice(0, most - 1)}…` : line
+}
+
+/** The tokens of a run or a request; the cost only where the provider reports it. */
+export function usageText(usage: {
+  input: number
+  output: number
+  cached?: number | undefined
+  cost?: number | undefined
+}): string {
+  const cached = usage.cached ? text.transcript.cached(numberOf(usage.cached)) : ''
+  const tokens = text.transcript.usage(numberOf(usage.input) + cached, numberOf(usage.output))
+  return usage.cost === undefined ? tokens : `${tokens} · ${text.transcript.cost(usage.cost)}`
 }

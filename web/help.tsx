@@ -1,7 +1,7 @@
 import { Dialog } from './controls/dialog.tsx'
 import { text } from './text.ts'
 
-/** Every key there is. */
+/** The list of keyboard shortcuts. */
 export function Help({ onClose }: { onClose(): void }) {
   return (
     <Dialog title={text.help.title} onClose={onClose}>

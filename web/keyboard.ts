@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'react'
 
-/** Keys that work wherever nothing is being typed. */
+/** Keys that work unless the user is typing. */
 export type Shortcuts = Readonly<Record<string, (event: KeyboardEvent) => void>>
 
 export function useShortcuts(shortcuts: Shortcuts): void {
@@ -20,7 +20,7 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, [])
 }
 
-/** Space presses what has the focus; arrows move through what can be scrolled sideways. */
+/** True for keys of the focused element: Space and Enter press it, arrows scroll it. */
 function isMeantForIt({ key, target }: KeyboardEvent): boolean {
   if (!(target instanceof Element)) return false
   if (key === ' ' || key === 'Enter') return target.closest('button, a, summary, label') !== null

@@ -1,21 +1,21 @@
 import { type AnchorHTMLAttributes, type MouseEvent, useMemo, useSyncExternalStore } from 'react'
 
-/** Where one is in the page; the address says it all, so that it can be kept, sent and gone back to. */
+/** A location in the page. The URL holds all of it, so that it can be bookmarked, shared and revisited. */
 export interface Place {
   conversationId: string | null
   view: View
-  /** An event, in the timeline. */
+  /** The selected event. */
   at: number | null
-  /** Another conversation to compare with. */
+  /** The conversation to compare with. */
   other: string | null
-  /** A response whose context is shown. */
+  /** The response whose context is shown. */
   response: string | null
 }
 
 export const views = ['transcript', 'changes', 'timeline', 'context', 'branches'] as const
 export type View = (typeof views)[number]
 
-export function placeOf(address: string): Place {
+export function parseAddress(address: string): Place {
   const { pathname, searchParams } = new URL(address, 'http://page')
   const [, id = null, view = ''] = /^\/c\/([^/]+)(?:\/([^/]+))?\/?$/.exec(pathname) ?? []
   const at = Number(searchParams.get('at'))
@@ -69,12 +69,12 @@ export function usePlace(): Place {
     },
     () => location.pathname + location.search,
   )
-  return useMemo(() => placeOf(address), [address])
+  return useMemo(() => parseAddress(address), [address])
 }
 
 type LinkProps = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, 'href'> & { to: Partial<Place> }
 
-/** A link within the page; opened elsewhere it is an ordinary one. */
+/** A link within the page; opening it in a new tab works as usual. */
 export function Link({ to, onClick, ...rest }: LinkProps) {
   function follow(event: MouseEvent<HTMLAnchorElement>): void {
     onClick?.(event)

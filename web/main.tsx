@@ -5,5 +5,5 @@ import { applyTheme, storedTheme } from './theme.ts'
 
 applyTheme(storedTheme())
 const page = document.querySelector('#page')
-if (!page) throw new Error('the page has no place')
+if (!page) throw new Error('index.html has no #page element')
 createRoot(page).render(<App />)

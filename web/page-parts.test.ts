@@ -6,13 +6,13 @@ import { isNamed, mentionAt, withMention, withoutMention } from './composer/ment
 import { groupParts, nameOfOrigin } from './context/parts.ts'
 import { inFamilyOrder } from './conversations/family-order.ts'
 import { durationOf, titleFrom } from './format.ts'
-import { addressOf, placeOf } from './location.tsx'
+import { addressOf, parseAddress } from './location.tsx'
 import { diffLines } from './transcript/diff-lines.ts'
 import { decodeEntities } from './transcript/entities.ts'
 import { safeAddress } from './transcript/markdown.tsx'
 
 describe('parts of the page that need no browser', () => {
-  it('an address says where one is, and leads back there', () => {
+  it('converts a place to an address and back', () => {
     const place = {
       conversationId: 'conv_1',
       view: 'timeline' as const,
@@ -21,9 +21,9 @@ describe('parts of the page that need no browser', () => {
       response: null,
     }
     expect(addressOf(place)).toBe('/c/conv_1/timeline?at=12')
-    expect(placeOf(addressOf(place))).toEqual(place)
-    expect(placeOf('/')).toMatchObject({ conversationId: null, view: 'transcript' })
-    expect(placeOf('/c/conv_1/nonsense?at=-3')).toMatchObject({
+    expect(parseAddress(addressOf(place))).toEqual(place)
+    expect(parseAddress('/')).toMatchObject({ conversationId: null, view: 'transcript' })
+    expect(parseAddress('/c/conv_1/nonsense?at=-3')).toMatchObject({
       conversationId: 'conv_1',
       view: 'transcript',
       at: null,
@@ -33,7 +33,7 @@ describe('parts of the page that need no browser', () => {
     )
   })
 
-  it('a file is named from its @ to the caret, and not in the middle of a word', () => {
+  it('finds a mention from its @ to the caret, but not in the middle of a word', () => {
     expect(mentionAt('look at @src/ba', 15)).toEqual({ start: 8, typed: 'src/ba' })
     expect(mentionAt('@', 1)).toEqual({ start: 0, typed: '' })
     expect(mentionAt('ada@example.com', 15)).toBeNull()
@@ -44,7 +44,7 @@ describe('parts of the page that need no browser', () => {
     })
   })
 
-  it('a diff has the numbers of its lines, before and after', () => {
+  it('numbers the lines of a diff, before and after', () => {
     const diff = [
       'diff --git a/a.txt b/a.txt',
       '--- a/a.txt',
@@ -69,11 +69,11 @@ describe('parts of the page that need no browser', () => {
       ['same', 10, 10, 'ten'],
       ['added', null, 11, 'eleven'],
     ])
-    // Lines that look like a header are lines all the same.
+    // Changed lines that look like a file header are still lines.
     expect(diffLines('@@ -1 +1 @@\n--- a\n+++ b').map((line) => line.text)).toEqual(['-- a', '++ b'])
   })
 
-  it('links lead to the web and to mail, and nowhere else', () => {
+  it('allows only web and mail links', () => {
     expect(safeAddress('https://example.com/?a=1&amp;b=2')).toBe('https://example.com/?a=1&b=2')
     expect(safeAddress('mailto:ada@example.com')).toBe('mailto:ada@example.com')
     for (const href of [
@@ -92,7 +92,7 @@ describe('parts of the page that need no browser', () => {
     }
   })
 
-  it('a title is what was said first, without marks', () => {
+  it('derives a title from the first words of a message, without markup', () => {
     expect(titleFrom('## Look at **this** `code`\nand more')).toBe('Look at this code')
     expect(titleFrom('!wait 40\nWhat is snake_case?')).toBe('What is snake_case?')
     expect(titleFrom('!write_to_file {"path":"a"}')).toBe('!write_to_file {"path":"a"}')
@@ -100,14 +100,14 @@ describe('parts of the page that need no browser', () => {
     expect(titleFrom('x'.repeat(100)).length).toBe(60)
   })
 
-  it('a file is named by its whole name', () => {
+  it('matches a mention by the whole file name', () => {
     expect(isNamed('see @a.ts.', 'a.ts')).toBe(true)
     expect(isNamed('see @a.tsx and @a.ts-old, @a.ts/b', 'a.ts')).toBe(false)
     expect(isNamed('see @a.tsx, @a.ts', 'a.ts')).toBe(true)
     expect(withoutMention('@a.tsx and @a.ts, @a.ts', 'a.ts')).toBe('@a.tsx and a.ts, a.ts')
   })
 
-  it('a duration is read as people say it', () => {
+  it('formats durations', () => {
     const after = (ms: number) =>
       durationOf('2026-01-01T00:00:00.000Z', new Date(Date.UTC(2026, 0, 1) + ms).toISOString())
     expect([999, 9949, 9950, 59_600, 119_700].map(after)).toEqual([
@@ -119,7 +119,7 @@ describe('parts of the page that need no browser', () => {
     ])
   })
 
-  it('entities are read once', () => {
+  it('decodes entities once', () => {
     expect(decodeEntities('&lt;b&gt; &amp;lt; &#x41;&#66; &nosuch; &constructor; &#0; &')).toBe(
       '<b> &lt; AB &nosuch; &constructor; &#0; &',
     )
@@ -132,7 +132,7 @@ describe('parts of the page that need no browser', () => {
       updated_at,
     }) as Conversation
 
-  it('forks are listed below what they come from, the family that changed last first', () => {
+  it('lists forks below their parent, and the last changed family first', () => {
     const listed = inFamilyOrder([
       conversation('b', null, '3'),
       conversation('a1', 'a', '4'),
@@ -149,7 +149,7 @@ describe('parts of the page that need no browser', () => {
     ])
   })
 
-  it('a family is drawn with each fork below its parent, where it leaves it', () => {
+  it('draws each fork below its parent, where it diverges', () => {
     const item = (conversation_id: string, parent: [string, number] | null, head_event_number: number) => ({
       conversation_id,
       parent: parent && { conversation_id: parent[0], event_number: parent[1] },
@@ -180,7 +180,7 @@ describe('parts of the page that need no browser', () => {
     ])
   })
 
-  it('[C8] what the model was told is summed up by where it came from', () => {
+  it('[C8] sums up the parts of a request by origin', () => {
     const part = (type: string, tokens: number, sent: boolean, more: object = {}) => ({
       origin: { type, ...more },
       tokens,

@@ -6,7 +6,7 @@ export function useAbout() {
   return useQuery<About>({ queryKey: keys.about, queryFn: () => server.about(), staleTime: Infinity })
 }
 
-/** Whether the signed-in token may do this; true until that is known. */
+/** True if the token has this scope, or until its scopes are loaded. */
 export function useMay(scope: Scope): boolean {
   return useAbout().data?.scopes.includes(scope) ?? true
 }

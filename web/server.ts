@@ -9,7 +9,7 @@ export const queries = new QueryClient({
   queryCache: new QueryCache({ onError: leaveIfSignedOut }),
   defaultOptions: {
     queries: {
-      // A server that is being started again is asked again; a refusal stays one.
+      // Retry while the server restarts, but not after a refusal.
       retry: (failures, error) => failures < 3 && !(error instanceof RequestError && !error.mayPass),
       refetchOnWindowFocus: true,
       staleTime: 1000,
@@ -21,6 +21,8 @@ export const queries = new QueryClient({
 export const keys = {
   about: ['about'] as const,
   ready: ['ready'] as const,
+  models: ['models'] as const,
+  rules: ['rules'] as const,
   conversations: ['conversations'] as const,
   conversation: (id: string) => ['conversation', id] as const,
   work: (id: string) => ['work', id] as const,
@@ -34,7 +36,7 @@ export const keys = {
   preview: (key: string) => ['preview', key] as const,
 }
 
-/** Files, titles or lines have changed: whatever is shown of this conversation is looked at again. */
+/** Refetches everything shown of this conversation, after files, titles or lines have changed. */
 export function refresh(id: string): void {
   const parts = [keys.conversations, keys.conversation(id), keys.work(id), keys.files(id), keys.tree(id)]
   for (const queryKey of parts) void queries.invalidateQueries({ queryKey })
@@ -52,7 +54,7 @@ export function leaveIfSignedOut(error: unknown): void {
   location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
 }
 
-/** What went wrong, in words for a person. */
+/** Turns an error into a message for the user. */
 export function explain(error: unknown): string {
   if (error instanceof ConnectionError) return text.problems.noServer
   if (error instanceof RequestError) return text.problems.byCode[error.code] ?? error.message

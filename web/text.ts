@@ -1,6 +1,6 @@
 import type { Approval } from '../src/replay/transcript.ts'
 
-/** Every word that the page says. */
+/** All user-visible text of the page. */
 
 const s = (count: number, noun: string, many = `${noun}s`) =>
   `${count.toLocaleString()} ${count === 1 ? noun : many}`
@@ -9,7 +9,7 @@ export const text = {
   name: 'Waymark',
   skip: 'Skip to the conversation',
   openList: 'Conversations',
-  closeList: 'Close the list of conversations',
+  closeList: 'Close conversation list',
   demoModel: 'Demo model: a script, not an AI',
   loading: 'Loading …',
   looking: 'Loading …',
@@ -32,8 +32,8 @@ export const text = {
 
   welcome: {
     title: 'Work with an agent, and lose nothing',
-    what: 'Talk to an agent about this project. Every word is kept as you saw it, the files are saved before each message, and every step can be undone.',
-    demo: 'Without an API key the demo model answers: a script, not an AI. Lines that begin with ! direct it. Try one:',
+    what: 'Chat with an agent about this project. The whole transcript is kept, files are saved before each message, and you can undo every step.',
+    demo: 'No API key is set, so the demo model answers: a script, not an AI. Lines that start with ! control it. Try one:',
     demoExamples: [
       'I am Ada. What is my name?',
       '!write_to_file {"path":"hello.txt","content":"Hello!\\n"}',
@@ -48,12 +48,12 @@ export const text = {
     changes: 'Changes',
     timeline: 'Timeline',
     context: 'Context',
-    branches: 'Branches',
+    branches: 'Forks',
   },
 
   connection: {
-    lost: 'Connection lost. Trying again …',
-    notReady: (reason: string) => `The server can’t save anything right now (${reason}). Trying again …`,
+    lost: 'Connection lost. Reconnecting …',
+    notReady: (reason: string) => `The server can’t save changes (${reason}). Retrying …`,
     running: 'Running',
     asking: 'Waiting for approval',
   },
@@ -62,7 +62,7 @@ export const text = {
     name: 'Conversations',
     search: 'Search conversations',
     new: 'New conversation',
-    none: 'There are no conversations yet.',
+    none: 'No conversations yet.',
     notFound: (q: string) => `No conversations match “${q}”.`,
     untitled: 'Untitled',
     more: 'Show more',
@@ -77,7 +77,7 @@ export const text = {
     renameAction: 'Rename',
     deleteTitle: (title: string) => `Delete “${title}”?`,
     deleteMeans:
-      'The conversation is removed from the list, and its run is stopped. Forks keep what they inherited, and files are not changed. You can undo this for a while.',
+      'Removes the conversation from the list and stops its run. Forks keep the inherited history, and files are not changed. You can undo this for a while.',
     deleteAction: 'Delete',
     deleted: (title: string, until: string) => `“${title}” was deleted. You can undo this until ${until}.`,
   },
@@ -97,6 +97,11 @@ export const text = {
     thinking: 'Thinking …',
     thought: 'Thought',
     atWork: 'Running …',
+    elapsed: (seconds: number) =>
+      seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`,
+    retryIn: (seconds: number) => (seconds === 0 ? 'Retrying now.' : `Next try in ${seconds} s.`),
+    cached: (tokens: string) => ` (${tokens} cached)`,
+    cost: (cost: number) => `cost ${cost.toPrecision(2)}`,
     waitsForYou: 'Waiting for your approval.',
     brokenOff: 'Interrupted; retried.',
     sources: 'Sources',
@@ -119,20 +124,20 @@ export const text = {
     whatToDo(code: string, source: string, isRetryable: boolean): string {
       const known: Readonly<Record<string, string>> = {
         snapshot_failed:
-          'The files could not be saved first, so nothing was done. Fix the files listed above, then send the message again.',
+          'The files could not be saved before the run, so nothing was changed. Fix the files listed above, then send the message again.',
         workspace_not_here:
-          'This server does not have the files of this conversation. Start it in the folder that has them.',
+          'This server does not have this conversation’s files. Start the server in the folder that contains them.',
         storage_failed:
-          'The server could not write. Check its disk space and its log, then send the message again.',
+          'The server could not save data. Check its disk space and its log, then send the message again.',
         invalid_api_key: 'The provider rejected the API key. Set OPENAI_API_KEY and restart the server.',
-        insufficient_quota: 'The quota of your provider account is used up.',
+        insufficient_quota: 'Your provider account has exceeded its quota. Check its billing settings.',
         context_length_exceeded:
-          'The request exceeded the model’s context limit. Shorten the memory (waymark memory --strategy summarize) and send the message again.',
+          'The request exceeded the model’s context limit. Run “waymark memory --strategy summarize”, then send the message again.',
       }
       if (known[code]) return known[code]
-      if (isRetryable) return 'This may be temporary. Send the message again in a while.'
+      if (isRetryable) return 'This may be temporary. Send the message again in a few minutes.'
       return source === 'provider'
-        ? 'The model’s server rejected the request. Context shows what was sent.'
+        ? 'The provider rejected the request. See Context for what was sent.'
         : 'See the server’s log for details.'
     },
   },
@@ -155,7 +160,15 @@ export const text = {
     withNetwork: 'Allow network access, including services on this machine',
     allowWithoutNetwork: 'Allow without network',
     outside: 'Run outside the sandbox',
-    always: 'Always allow exactly this call',
+    how: 'How long to allow it',
+    always: {
+      once: 'Allow once',
+      exact: 'exactly this call',
+      prefix: (words: string) => `commands that begin with “${words}”`,
+      tool: (name: string) => `every call of ${name}`,
+      here: (calls: string) => `Always allow ${calls}, in this conversation`,
+      everywhere: (calls: string) => `Always allow ${calls}, in this project`,
+    },
     granted({ network, outside }: { network: boolean; outside: boolean }): string {
       return outside ? ', outside the sandbox' : network ? ', with network access' : ''
     },
@@ -178,7 +191,7 @@ export const text = {
   diff: {
     same: 'No changes.',
     of: (path: string) => `Changes to ${path}`,
-    none: 'The diff is not shown here.',
+    none: 'No diff available.',
     binary: 'Binary file.',
     tooLarge: 'Too large to show.',
     showAll: (lines: number) => `Show all ${lines.toLocaleString()} lines`,
@@ -195,7 +208,7 @@ export const text = {
     forked: 'Forked here',
     toParent: 'Open the parent',
     cut: (by: string) => `Later messages were deleted by ${by}`,
-    bringBack: 'Undo the deletion',
+    undelete: 'Undo the deletion',
     title: (title: string) => `Renamed to “${title.length > 80 ? `${title.slice(0, 79)}…` : title}”`,
     agent: (from: string | null, to: string) =>
       from === null ? `Agent: ${to}` : `Agent changed from ${from} to ${to}`,
@@ -227,6 +240,26 @@ export const text = {
     isUndone: 'The next request sends the whole history again.',
   },
 
+  rules: {
+    title: 'Permissions',
+    none: 'No rules yet. Choose “Always allow” when a tool asks, and its rule appears here.',
+    intro: 'Calls that run without asking. A removed rule asks again.',
+    match: {
+      exact: 'Exactly this call',
+      prefix: 'Commands that begin with',
+      tool: 'Every call',
+    },
+    here: 'only in this conversation',
+    elsewhere: 'only in another conversation',
+    by: (name: string, when: string) => `By ${name}, ${when}`,
+    remove: 'Remove',
+  },
+
+  notifications: {
+    asking: 'Waiting for your approval',
+    finished: 'The agent has finished',
+  },
+
   composer: {
     name: 'Write a message',
     message: 'Message',
@@ -235,6 +268,17 @@ export const text = {
     queue: 'Queue',
     stop: 'Stop',
     attach: 'Attach files',
+    model: 'Model',
+    mode: 'What the agent may do without asking',
+    modes: {
+      ask: 'Ask before commands',
+      edit: 'Edit freely',
+      read_only: 'Read only (plan)',
+    },
+    rules: 'Permissions',
+    notify: 'Notify me',
+    notified: 'Notifications on',
+    defaultModel: (name: string) => (name === '' ? 'Default model' : `Default: ${name}`),
     along: 'Attachments',
     without: (name: string) => `Remove ${name}`,
     waiting: 'Queued messages',
@@ -248,7 +292,8 @@ export const text = {
     sendAgain: 'Send again',
     takeBack: 'Move to composer',
     tooLarge: (name: string) => `${name} is larger than 4 MB and can’t be attached.`,
-    noText: (name: string) => `${name} is not text and can’t be attached.`,
+    noText: (name: string) =>
+      `${name} is neither text nor an image (PNG, JPEG, GIF, WebP) and can’t be attached.`,
     isEmpty: (name: string) => `${name} is empty.`,
     notReadable: (name: string) => `${name} can’t be read; folders can’t be attached.`,
     tooMany: (most: number) => `You can attach at most ${most} files.`,
@@ -263,7 +308,7 @@ export const text = {
     none: 'Nothing has changed since the last approval.',
     count: (files: number) => `${s(files, 'file')} changed since the last approval`,
     mayNot: 'Your token does not allow changing files.',
-    busy: 'The agent is running: approve or reset when it has finished, or stop it.',
+    busy: 'A run is active. Stop it, or wait until it ends.',
     words: { added: 'added', modified: 'modified', deleted: 'deleted' },
     sessions: 'Work sessions',
     status: { active: 'active', merged: 'approved', abandoned: 'discarded' },
@@ -271,19 +316,19 @@ export const text = {
     allCheckpoints: 'Checkpoints',
     files: (files: number, changed: number) => `${s(files, 'file')}, ${changed} changed`,
     failed: {
-      restore: 'A restore could be neither finished nor undone',
-      reset: 'A reset could be neither finished nor undone',
-      approve: 'An approval could be neither finished nor undone',
+      restore: 'A restore failed and could not be rolled back.',
+      reset: 'A reset failed and could not be rolled back.',
+      approve: 'An approval failed and could not be rolled back.',
     },
     by: {
       none: 'changed outside Waymark',
       this: 'this conversation',
       untitled: 'an untitled conversation',
-      other: 'a conversation of another tenant',
+      other: 'another tenant’s conversation',
       tool: (name: string) => `edited by ${name}`,
-      run: (name: string) => `changed during a run of ${name}, or since`,
+      run: (name: string) => `changed during or after a run of ${name}`,
     },
-    failedAction: 'Restore the files from before it',
+    failedAction: 'Restore the previous files',
     rescued: 'Rescued files',
     rescuedMeans:
       'A program was still writing to these files when they were replaced. Their last state is in the data folder.',
@@ -320,8 +365,8 @@ export const text = {
     message: 'Comment (optional)',
     action: 'Approve',
     done: (checkpoints: number, session: string) =>
-      `Approved: ${s(checkpoints, 'checkpoint')}. ${session} has begun.`,
-    undo: 'No file was changed. To undo more, restore any checkpoint in Changes.',
+      `Approved ${s(checkpoints, 'checkpoint')}. Started ${session}.`,
+    undo: 'No file was changed. You can still restore any checkpoint in Changes.',
   },
 
   reset: {
@@ -366,16 +411,16 @@ export const text = {
       `${s(messages, 'message')} and ${s(answers, 'answer')} are removed from this conversation and from the model’s memory.`,
     stops: 'The active run is stopped first.',
     clears: (count: number) => `${s(count, 'queued message')} will be moved back to the composer.`,
-    stays: 'Files are not changed, and forks keep what they inherited.',
+    stays: 'Files are not changed, and forks keep the inherited history.',
     undoable: 'You can undo this for a while.',
     done: (messages: number, until: string) =>
       `${s(messages, 'message')} deleted; files were not changed. You can undo this until ${until}.`,
     cleared: (content: string) => `Moved from the queue to the composer: ${content}`,
-    restoreFiles: 'Restore files, too',
+    restoreFiles: 'Also restore files',
     saidSince: (count: number) =>
-      `${s(count, 'message')} followed since. Undoing the deletion removes ${count === 1 ? 'it' : 'them'} from this conversation and stops the active run; you can undo that, too.`,
+      `${s(count, 'message')} sent since. Undoing the deletion removes ${count === 1 ? 'it' : 'them'} from this conversation and stops the active run; you can undo that, too.`,
     allTheSame: 'Undo the deletion anyway',
-    broughtBack: 'The deleted messages are back; the later ones were removed.',
+    broughtBack: 'Deleted messages restored; newer messages removed.',
     asBefore: 'Redo the deletion',
   },
 
@@ -395,12 +440,12 @@ export const text = {
     place: (at: number, head: number, kind: string) => `Event ${at} of ${head}, ${kind}`,
     of: (at: number, head: number) => `Event ${at.toLocaleString()} of ${head.toLocaleString()}`,
     now: 'Now',
-    nothingYet: 'Nothing had been said yet.',
+    nothingYet: 'No messages yet.',
     filter: 'Find a file',
     counts: (total: number, changed: number) =>
       `${s(total, 'file')}, ${changed === 0 ? 'same as now' : `${changed} changed since`}`,
     unsure: (path: string, reason: string) => `${path} is shown as it was before its last edit: ${reason}.`,
-    nowAsThen: 'No checkpoint has been made since: these are the files as they are now.',
+    nowAsThen: 'No checkpoint since then; showing the current files.',
     commandsRan:
       'Commands have run since the last checkpoint. Their effect on files appears at the next one.',
     since: { added: 'added later', modified: 'changed later', deleted: 'deleted later' },
@@ -412,7 +457,7 @@ export const text = {
   },
 
   context: {
-    none: 'The model has not been asked anything yet.',
+    none: 'No model requests yet.',
     responses: 'Requests to the model',
     request: (event: number) => `Request after event ${event}`,
     status: {
@@ -425,20 +470,21 @@ export const text = {
     tokens: (count: string) => `${count} tokens`,
     title: 'What the model was sent',
     model: 'Model',
-    providerId: 'Provider’s id',
+    providerId: 'Provider ID',
     usage: 'Tokens counted by the provider',
+    total: (usage: string) => `In all: ${usage}`,
     error: 'Error',
     chain: {
       first: 'First request: everything was sent.',
       follow_up: 'Follow-up: the provider had the rest, so only new parts were sent.',
-      expired: 'The provider’s thread had expired, so the whole history was sent again.',
-      refused: 'The provider no longer had its thread, so the whole history was sent again.',
+      expired: 'The last response had expired at the provider, so the whole history was sent again.',
+      refused: 'The provider no longer had the last response, so the whole history was sent again.',
       changed: 'The model or its settings had changed, so the whole history was sent again.',
-      memory: 'The memory was shortened, so the rest was sent again.',
-      not_kept: 'The provider stores no responses, so the whole history is sent each time.',
+      memory: 'The memory was shortened, so the remaining history was sent again.',
+      not_kept: 'The provider does not store responses, so the whole history is sent each time.',
     },
     sent: 'Sent',
-    notSent: 'Not sent: known, unchanged or too large',
+    notSent: 'Not sent: held by the provider, unchanged or too large',
     share: (origin: string, tokens: string) => `${origin}: ${tokens} tokens`,
     groupOf: (count: number, tokens: string) => `${count} × · ${tokens} tokens`,
     parts: 'All parts',
@@ -446,7 +492,7 @@ export const text = {
     tokensHead: 'Tokens',
     isSent: 'Sent',
     why: 'Why',
-    isHeld: (parts: number) => `${s(parts, 'part')} of earlier requests; the provider has it`,
+    isHeld: (parts: number) => `${s(parts, 'part')} from earlier requests, held by the provider`,
     requestBody: 'Full request',
     responseBody: 'Full answer',
     raw: 'exact bytes',
@@ -473,17 +519,16 @@ export const text = {
     means: 'Each line is a conversation, from left to right; a fork starts where it leaves its parent.',
     root: (head: number) => s(head, 'event'),
     forkedAt: (at: number, head: number) => `from event ${at}, now at ${head}`,
-    ownFiles: 'files of its own',
-    deleted: 'Deleted; shown because others were forked from it',
+    ownFiles: 'own working copy',
+    deleted: 'Deleted; shown because it has forks',
     compare: 'Compare',
     comparison: 'Side by side',
     noComparison: 'Close the comparison',
-    parted: (event: number) =>
-      event === 0 ? 'They have no event in common.' : `Identical up to event ${event}.`,
-    nothingSince: (event: number) => `Nothing since event ${event}.`,
+    parted: (event: number) => (event === 0 ? 'They share no history.' : `Identical up to event ${event}.`),
+    nothingSince: (event: number) => `No messages since event ${event}.`,
     more: 'Open the conversation to see all.',
     files: 'File differences, as of the last checkpoints',
-    noFiles: 'Unknown: one of them has no checkpoint here.',
+    noFiles: 'Not available: one of them has no checkpoint on this server.',
     sameFiles: 'The files are identical.',
   },
 
@@ -497,7 +542,7 @@ export const text = {
           ['?', 'This list'],
           ['/', 'Search conversations'],
           ['+', 'New conversation'],
-          ['1 … 5', 'Transcript, Changes, Timeline, Context, Branches'],
+          ['1 … 5', 'Transcript, Changes, Timeline, Context, Forks'],
           ['t', 'Light, dark or system theme'],
           ['Esc', 'Close'],
         ],
@@ -509,6 +554,7 @@ export const text = {
           ['j  k', 'Next message, previous message'],
           ['g  G', 'Top, end'],
           ['.', 'Stop the run'],
+          ['y  n', 'Allow, deny the call that waits'],
         ],
       },
       {
@@ -533,18 +579,18 @@ export const text = {
 
   problems: {
     again: 'Try again',
-    noServer: 'The server does not respond. Is it running?',
-    notShown: 'This can’t be shown',
+    noServer: 'The server is not responding. Check that it is running.',
+    notShown: 'Can’t show this conversation',
     notDrawn: 'This could not be displayed. It is still in the ledger.',
-    back: 'To the conversations',
+    back: 'Go to conversations',
     byCode: {
-      workspace_busy: 'The agent is working on these files. Stop it, or wait until it has finished.',
-      conversation_busy: 'The agent is running. Stop it, or wait until it has finished.',
-      queue_full: 'Ten messages are queued already. Wait, or remove one.',
+      workspace_busy: 'A run is active in this workspace. Stop it, or wait until it ends.',
+      conversation_busy: 'A run is active. Stop it, or wait until it ends.',
+      queue_full: 'Ten messages are already queued. Wait, or remove one.',
       conversation_not_found: 'Conversation not found; it may have been deleted.',
       missing_scope: 'Your token does not allow this.',
       idempotency_key_reused:
-        'It was already sent from another tab, with other attachments. Send it again if you want both.',
+        'This message was already sent from another tab, with different attachments. Send it again if you want both.',
     } as Readonly<Record<string, string>>,
   },
 }

@@ -9,7 +9,7 @@ export function storedTheme(): Theme {
   return themes.find((theme) => theme === localStorage.getItem(KEY)) ?? 'system'
 }
 
-/** The style sheet has both; the root says which, unless the system does. */
+/** Sets `data-theme` on the root element; without it, the style sheet follows the system. */
 export function applyTheme(theme: Theme): void {
   if (theme === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = theme

@@ -8,12 +8,12 @@ export default defineConfig({
     outDir: '../dist/web',
     emptyOutDir: true,
     target: 'es2023',
-    // Everything is a file of its own: the content policy allows nothing inside the page.
+    // No inlined assets: the content security policy forbids them.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rolldownOptions: {
-      // A word for servers that render React; here there is none.
+      // Ignore "use client" directives, which matter only for server rendering.
       onLog(level, log, report) {
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') report(level, log)
       },
@@ -22,7 +22,7 @@ export default defineConfig({
   plugins: [compressed()],
 })
 
-/** Leaves each file compressed beside itself, so that the server need not do it for every reader. */
+/** Writes a gzipped copy of each file, so that the server doesn't compress it for every request. */
 function compressed(): Plugin {
   return {
     name: 'compressed',

@@ -1,18 +1,18 @@
 import { isEmpty } from './composer/draft.ts'
 import { changeDraft, unsaidOf } from './composer/drafts.ts'
 import { Button } from './controls/button.tsx'
-import { useNotices } from './controls/notices.tsx'
+import { useToasts } from './controls/toasts.tsx'
 import { startConversation } from './conversations/conversation-list.tsx'
 import { useMay } from './scopes.ts'
 import { text } from './text.ts'
 
-/** What is shown where no conversation is. */
+/** The start page, shown when no conversation is open. */
 export function Welcome({ isDemo }: { isDemo: boolean }) {
-  const { attempt } = useNotices()
+  const { attempt } = useToasts()
   const mayWrite = useMay('conversations:write')
   async function begin(content: string): Promise<void> {
     const id = await startConversation()
-    // Keep text that was typed there already.
+    // Keep text that the user has already typed there.
     if (isEmpty(unsaidOf(id).draft)) changeDraft(id, () => ({ content }))
   }
   return (

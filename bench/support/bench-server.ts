@@ -1,4 +1,4 @@
-// A server in a process of its own, for benches that must not share one with their client. Started by `startBenchServer`.
+// A server in a separate process, for benches that must not share one with their client. Started by `startBenchServer`.
 import { readConfig } from '../../src/config.ts'
 import { type ConversationId, newId } from '../../src/protocol/ids.ts'
 import { startServer } from '../../src/server/server.ts'
@@ -18,7 +18,7 @@ const run = await startRun(server.ledger, conversationId)
 let peak = 0
 let watching: NodeJS.Timeout | undefined
 
-/** What a bench asks of the server. */
+/** Requests from a bench to the server process. */
 export type BenchRequest =
   | { type: 'fill'; frames: number }
   | { type: 'stamp'; count: number; everyMs: number }
@@ -34,7 +34,7 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
       await server.ledger.append({ tenant: TENANT, conversationId, run, frames: batch })
     }
   },
-  /** Appends frames that carry the moment they were appended. */
+  /** Appends frames that contain their append time. */
   async stamp({ count, everyMs }: { count: number; everyMs: number }) {
     for (let index = 0; index < count; index++) {
       const frame = wordFrame(`@${performance.timeOrigin + performance.now()}@`)
@@ -43,7 +43,7 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
     }
   },
   active: async () => server.activeRuns(),
-  /** From the message to its terminal frame, in milliseconds. */
+  /** Returns the time from the message to its terminal frame in milliseconds. */
   async run({ conversationId: id, content }: { conversationId: ConversationId; content: string }) {
     const started = performance.now()
     const ended = runEnd(id)
@@ -51,7 +51,7 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
     await ended
     return performance.now() - started
   },
-  /** A command is running; from the word to stop it to the terminal frame. */
+  /** Returns the time from stopping a running command to the terminal frame. */
   async stop({ conversationId: id }: { conversationId: ConversationId }) {
     await send(id, '!run_command {"command":"echo begun; sleep 60"}')
     await frameLike(id, /"partial":true/)
@@ -60,7 +60,7 @@ const answers: Record<BenchRequest['type'], (request: never) => Promise<unknown>
     await frameLike(id, /"kind":"final"/)
     return performance.now() - started
   },
-  /** The most since it was asked for the last time; it is watched from the first time on. */
+  /** Returns the peak since the previous call; the first call starts the sampling. */
   async memory() {
     watching ??= setInterval(() => {
       peak = Math.max(peak, process.memoryUsage.rss())
@@ -77,7 +77,7 @@ async function send(id: ConversationId, content: string): Promise<void> {
   await server.queue.enqueue({ ...command, runId: newId('run'), messageId: newId('msg') })
 }
 
-/** When a run's terminal frame is stored, it leaves the queue, in the same transaction. */
+/** Resolves when the run leaves the queue, which happens in the transaction that stores its terminal frame. */
 function runEnd(id: ConversationId): Promise<void> {
   return new Promise((resolve) => {
     let hasBegun = false

@@ -1,15 +1,15 @@
-/** One line of the table. */
+/** One row of the table. */
 export interface Figure {
   figure: string
   ours: string
   peer: string
   ratio: string
   wanted: string
-  /** Null where nothing is demanded. */
+  /** Null when there is no target. */
   met: boolean | null
 }
 
-/** A bench prints its figures for the runner that started it. */
+/** Prints the figures for the runner. */
 export function report(figures: readonly Figure[]): void {
   process.stdout.write(`${JSON.stringify(figures)}\n`)
 }

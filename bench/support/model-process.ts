@@ -1,4 +1,4 @@
-// The demo model in a process of its own, as a provider is. Started by `startModelProcess`.
+// The demo model in a separate process, like a real provider. Started by `startModelProcess`.
 import { startDemoModel } from '../../src/demo-model/server.ts'
 
 const { url } = await startDemoModel()

@@ -1,9 +1,9 @@
-/** Questions of a newcomer to this code, each with the file that answers it. */
+/** Questions a newcomer might ask about this code, each with the file that answers it. */
 export const questions: readonly (readonly [question: string, path: string])[] = [
   ['where is the digest of an event chained to the one before it', 'src/core/seal.ts'],
   ['how are several appends collected into one transaction', 'src/stores/grouped-writes.ts'],
   ['what happens to a frame that is larger than a mebibyte', 'src/stores/spill.ts'],
-  ['how does a worker hold a run so that no other takes it', 'src/stores/sql/leases.ts'],
+  ['how does a worker hold a run so that no other takes it', 'src/stores/sql/queue/leases.ts'],
   ['how many messages may wait in the queue', 'src/core/queue.ts'],
   ['which files are left out of a checkpoint', 'src/workspace/ignore-rules.ts'],
   ['where are git packs written', 'src/workspace/pack.ts'],
@@ -34,8 +34,8 @@ export const questions: readonly (readonly [question: string, path: string])[] =
   ['how does verify recompute the ledger', 'src/workers/verify.ts'],
   ['what is removed by the garbage collector and when', 'src/workers/collector.ts'],
   ['how is a message deleted while a run is active', 'src/workers/deletions.ts'],
-  ['what is kept when a conversation leaves a line, such as the title', 'src/stores/sql/kept.ts'],
-  ['how is the checkpoint that belongs to a place on the line found', 'src/stores/sql/place.ts'],
+  ['what is kept when a conversation leaves a line, such as the title', 'src/stores/sql/lines/restated.ts'],
+  ['how is the checkpoint that belongs to a place on the line found', 'src/stores/sql/lines/place.ts'],
   ['how does a fork get a working copy of its own', 'src/workspace/all-sessions.ts'],
   ['how are messages trimmed or summarized when the context is too long', 'src/core/memory.ts'],
   ['when is a chain of responses expired', 'src/core/context.ts'],

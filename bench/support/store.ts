@@ -21,7 +21,7 @@ export async function withLedger<T>(use: (ledger: Ledger) => Promise<T>): Promis
   }
 }
 
-/** A word of an answer whose whole frame takes about 300 bytes. */
+/** One word of an answer; its sealed frame takes about 300 bytes. */
 export function wordFrame(text = ' word'): FrameDraft<'message.delta'> {
   return {
     kind: 'message.delta',

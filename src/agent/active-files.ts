@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { ActiveFile, Chain, SkippedFile } from '../core/context.ts'
 import type { MessageExtras } from '../core/queue.ts'
+import { type ActiveFile, type Chain, isSent, type SkippedFile } from '../core/request-plan.ts'
 import { secretIn, withheldByName } from './secrets.ts'
 import { estimateTokens } from './tokens.ts'
 import { type ConfinedFolder, PathRefused } from './tools/confined-folder.ts'
@@ -13,12 +13,16 @@ const MOST_FILES = 50
 const MOST_SKIPPED = 100
 const SENT = 'sent before'
 const CHANGED = 'changed in git'
-const AGAIN = 'sent on the chain before'
+const AGAIN = 'sent on the previous chain'
 const MOST_BYTES = 400 * 1024
+/** Instructions for agents, as other tools read them: the first of these that a folder has. */
+const INSTRUCTIONS = ['AGENTS.md', 'CLAUDE.md', 'GEMINI.md']
+const FOR_AGENTS = 'instructions for agents'
+const MOST_INSTRUCTIONS = 10
 
 export interface ActiveFilesDependencies {
   files: ConfinedFolder
-  /** Paths that git would call changed or deleted, relative to the root. */
+  /** Paths that `git status` reports as changed or deleted, relative to the root. */
   changed(): Promise<{ path: string; isDeleted: boolean }[]>
 }
 
@@ -27,13 +31,15 @@ export interface FoundFiles {
   skipped: SkippedFile[]
 }
 
-/** The files whose whole text goes to the model: named with the message, changed in git, or told before and gone since. */
+/** Finds the files to send whole (named with the message or changed in git), and sent files that have changed since. */
 export async function findActiveFiles(
   { files, changed }: ActiveFilesDependencies,
   given: NonNullable<MessageExtras['activeFiles']>,
   chain: Chain | null,
 ): Promise<FoundFiles> {
   const wanted = new Map<string, { content: string | null; why: string }>()
+  const seen = [...given.map(({ path }) => path), ...Object.keys({ ...chain?.touched, ...chain?.files })]
+  for (const path of await findInstructions(files, seen)) wanted.set(path, { content: null, why: FOR_AGENTS })
   for (const { path, content } of given) {
     const shown = shownPath(files, path)
     if (shown !== null)
@@ -46,8 +52,9 @@ export async function findActiveFiles(
     if (reason !== null) withheld.push({ path, bytes: 0, reason })
     else wanted.set(path, { content: null, why: isDeleted ? 'deleted' : CHANGED })
   }
-  // What the model believes to be there and is not.
-  for (const [path, sha256] of Object.entries(chain?.files ?? {})) {
+  // Files that the model has seen may have been changed or deleted since.
+  const known = { ...chain?.touched, ...chain?.files }
+  for (const [path, sha256] of Object.entries(known)) {
     if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: SENT })
   }
   const found: FoundFiles = { files: [], skipped: withheld }
@@ -56,7 +63,7 @@ export async function findActiveFiles(
   }
   for (const [path, { content, why }] of wanted) {
     if (why === SENT) {
-      await addChanged(found, files, path, chain?.files[path] ?? null)
+      await addChanged(found, files, path, known[path] ?? null)
       continue
     }
     const isFull =
@@ -65,7 +72,7 @@ export async function findActiveFiles(
       found.skipped.push({
         path,
         bytes: 0,
-        reason: `active files are more than ${MOST_FILES}, or than ${MOST_BYTES / 1024} KB together`,
+        reason: `active files exceed ${MOST_FILES} files or ${MOST_BYTES / 1024} KB in total`,
       })
       continue
     }
@@ -79,13 +86,33 @@ export async function findActiveFiles(
   return found
 }
 
-/** Every file that an ended chain had been sent, as it is now: the new one begins with all that the old one knew (C4). */
+/** The instructions of the project, and of each folder on the way to a file that the model has seen. */
+async function findInstructions(files: ConfinedFolder, seen: readonly string[]): Promise<string[]> {
+  const folders = new Set([''])
+  for (const path of seen) {
+    const parts = (shownPath(files, path) ?? '').split('/').slice(0, -1)
+    for (const index of parts.keys()) folders.add(`${parts.slice(0, index + 1).join('/')}/`)
+  }
+  const found: string[] = []
+  for (const folder of [...folders].sort()) {
+    for (const name of INSTRUCTIONS) {
+      const bytes = await bytesOf(files, folder + name)
+      if (!(bytes instanceof Buffer)) continue
+      found.push(folder + name)
+      break
+    }
+    if (found.length >= MOST_INSTRUCTIONS) break
+  }
+  return found
+}
+
+/** Reloads every file that an ended chain had been sent, so that the new chain starts with all that the old one had (C4). */
 export async function reloadFiles(
   files: ConfinedFolder,
   chain: Chain,
   { files: around, skipped }: FoundFiles,
 ): Promise<FoundFiles> {
-  const isWhole = (file: ActiveFile) => file.state === 'whole' || file.why === 'deleted'
+  const isWhole = (file: ActiveFile) => isSent(file) || file.why === 'deleted'
   const found: FoundFiles = { files: around.filter(isWhole), skipped: [...skipped] }
   const known = new Set(found.files.map((file) => file.path))
   for (const [path, sha256] of Object.entries(chain.files)) {
@@ -95,11 +122,11 @@ export async function reloadFiles(
     if (reason !== null) found.skipped.push({ path, bytes: 0, reason })
     else await add(found, files, { path, content: null, why: AGAIN })
   }
-  // A file that has gone since was never sent to the new chain: nothing needs to be said of it.
+  // A file that was deleted since was never sent on the new chain, so its deletion need not be reported.
   return { ...found, files: found.files.filter(isWhole) }
 }
 
-/** Files that the model has seen and that are not active now: deleted, or changed since. */
+/** Adds a file that the model has seen, if it was deleted or changed since and is not active now. */
 async function addChanged(
   found: FoundFiles,
   files: ConfinedFolder,
@@ -112,25 +139,10 @@ async function addChanged(
   found.files.push({ path, state, text: '', sha256, bytes: 0, why: SENT, tokens: 5 })
 }
 
-/** SHA-256 of a file's bytes; null when it is not there, or not for us. */
+/** SHA-256 of a file's bytes; null when it does not exist or can't be read. */
 export async function hashOf(files: ConfinedFolder, path: string): Promise<string | null> {
   const bytes = await bytesOf(files, path)
   return bytes instanceof Buffer ? createHash('sha256').update(bytes).digest('hex') : null
-}
-
-const touching = new Set(['read_file', 'write_to_file', 'replace_in_file', 'delete_file'])
-
-/** The files that a call was about. */
-export function touchedBy(files: ConfinedFolder, name: string, args: string): string[] {
-  if (!touching.has(name)) return []
-  try {
-    const { path } = JSON.parse(args) as { path?: unknown }
-    const shown = typeof path === 'string' ? shownPath(files, path) : null
-    return shown === null ? [] : [shown]
-  } catch {
-    // No JSON: then nothing was done.
-    return []
-  }
 }
 
 async function add(
@@ -151,32 +163,34 @@ async function add(
   }
   const together = found.files.reduce((sum, file) => sum + file.bytes, bytes.length)
   if (together > MOST_BYTES) {
-    const reason = `active files have more than ${MOST_BYTES / 1024} KB together`
+    const reason = `active files exceed ${MOST_BYTES / 1024} KB in total`
     found.skipped.push({ path, bytes: bytes.length, reason })
     return
   }
   const text = asText(bytes)
   if (text === null) return void found.skipped.push({ path, bytes: bytes.length, reason: 'not text' })
-  // Only a person's own word sends what looks like a secret.
+  // A file that seems to contain a secret is sent only if a person names it.
   const secret = why === CHANGED || why === AGAIN ? secretIn(text) : null
   if (secret !== null) return void found.skipped.push({ path, bytes: bytes.length, reason: secret })
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   const size = { bytes: bytes.length, tokens: estimateTokens(text) }
-  found.files.push({ path, state: 'whole', text, sha256, why, ...size })
+  const state = why === FOR_AGENTS ? 'instructions' : 'whole'
+  found.files.push({ path, state, text, sha256, why, ...size })
 }
 
-/** Null when it is not there; an error that says why it can't be had. */
+/** Returns null when the file does not exist, and an error when it can't be read. */
 async function bytesOf(files: ConfinedFolder, path: string): Promise<Buffer | null | Error> {
   try {
     return (await files.read(path)).bytes
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
-    return error instanceof PathRefused ? error : new Error('it can not be read')
+    return error instanceof PathRefused ? error : new Error("it can't be read")
   }
 }
 
-function shownPath(files: ConfinedFolder, path: string): string | null {
+/** The path relative to the root; null when it is outside. */
+export function shownPath(files: ConfinedFolder, path: string): string | null {
   try {
     return files.shown(path)
   } catch (error) {

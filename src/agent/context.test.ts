@@ -18,7 +18,7 @@ import { openStore } from '../server/store.ts'
 const user = (content: string) => ({ role: 'user', content })
 const file = (path: string, text: string) => user(`<active_file path="${path}">\n${text}\n</active_file>`)
 
-describe('what the model is sent', () => {
+describe('the request to the model', () => {
   let project: string
   let model: ModelServer
   let server: TestServer
@@ -70,7 +70,7 @@ describe('what the model is sent', () => {
     store?: boolean
   }
 
-  it('[C2] the first request has the question; a follow-up has only the id and the question', async () => {
+  it('[C2] sends the question, and in a follow-up only the previous response id and the new question', async () => {
     const id = await newConversation()
     parts.push({ events: says('one') }, { events: says('two') })
     const first = await sent(id, 'hello')
@@ -90,7 +90,7 @@ describe('what the model is sent', () => {
     expect((await sent(id, 'again')).input).toEqual([user('again')])
   })
 
-  it('[C2] [C3] active files go whole, and again only when they have changed; one that is gone is told', async () => {
+  it('[C2] [C3] sends active files in full, again only after a change, and reports deleted ones', async () => {
     const id = await newConversation()
     writeFileSync(join(project, 'a.txt'), 'first')
     writeFileSync(join(project, 'large.txt'), 'x'.repeat(100 * 1024 + 1))
@@ -123,14 +123,14 @@ describe('what the model is sent', () => {
     })
   })
 
-  it('[C2] what tools did to a file is what the model believes of it, until it hears otherwise', async () => {
+  it('[C2] treats edits by tools as known to the model, and sends or reports later changes', async () => {
     const id = await newConversation()
     writeFileSync(join(project, 'a.txt'), 'A')
     const active_files = ['a.txt']
     await sent(id, 'hello')
     parts.push({ events: calls('write_to_file', { path: 'a.txt', content: 'B' }) })
     await sent(id, 'write', { active_files })
-    // As the agent wrote it: nothing new.
+    // The file is as the agent wrote it, so nothing is sent.
     expect((await sent(id, 'next', { active_files })).input).toEqual([user('next')])
     const written = (await server.client.messages(id)).items.find((message) => message.content === 'write')
     await server.client.restore(id, { checkpoint_id: written?.checkpoint_id ?? '' })
@@ -143,7 +143,7 @@ describe('what the model is sent', () => {
     expect((await sent(id, 'again')).input).toEqual([user('again')])
   })
 
-  it('[C3] files that git calls changed are active, and the repository is not touched', async () => {
+  it('[C3] sends files that git reports as changed, without touching the repository', async () => {
     const git = (...args: string[]) => execFileSync('git', args, { cwd: project, stdio: 'pipe' })
     git('init', '-q')
     mkdirSync(join(project, 'src'))
@@ -162,7 +162,7 @@ describe('what the model is sent', () => {
     ])
   })
 
-  it('[C9] small attachments go whole with their message, also in forks and when everything is told again', async () => {
+  it('[C9] sends small attachments in full with their message, also in forks and with the full history', async () => {
     const id = await newConversation()
     const attachments = [{ name: 'spec "1".md', content: 'The door must be green.' }]
     const whole = user('<attachment name="spec \\"1\\".md">\nThe door must be green.\n</attachment>')
@@ -183,7 +183,7 @@ describe('what the model is sent', () => {
     expect(message?.attachments).toMatchObject([{ name: 'spec "1".md', bytes: 23 }])
   })
 
-  it('[C9] of large attachments the pieces that fit the question are sent, on the line that has them', async () => {
+  it('[C9] sends matching snippets of large attachments, only on lines that have them', async () => {
     const id = await newConversation()
     const lines = Array.from({ length: 3000 }, (_, n) => `line ${n}: nothing of interest here`)
     lines[1500] = 'The frobnicator must be calibrated to 42 before use.'
@@ -204,7 +204,7 @@ describe('what the model is sent', () => {
     expect(JSON.stringify((await sent(fork.id, asked)).input)).toContain('calibrated to 42')
   })
 
-  it('[C2] [C7] snippets that were sent before on the chain are not sent again; changed ones are', async () => {
+  it('[C2] [C7] sends a snippet once per chain, and again after it has changed', async () => {
     const id = await newConversation()
     const path = join(project, 'notes.txt')
     writeFileSync(path, 'The zephyr module opens the valve.\n')
@@ -231,7 +231,7 @@ describe('what the model is sent', () => {
     })
   })
 
-  it('[W9] after a restore and a reset the index matches the files', async () => {
+  it('[W9] updates the index after a restore and a reset', async () => {
     const id = await newConversation()
     await sent(id, 'hello')
     const before = (await server.client.messages(id)).items[0]?.checkpoint_id ?? ''
@@ -254,7 +254,7 @@ describe('what the model is sent', () => {
     }
   })
 
-  it('a conversation context gives the instructions, the model and the temperature', async () => {
+  it('uses the instructions, model and temperature of the conversation context', async () => {
     await restart({
       conversationContexts: {
         terse: { instructions: 'Answer in one word.', model: 'small', temperature: 0.1 },
@@ -277,7 +277,7 @@ describe('what the model is sent', () => {
     })
   })
 
-  it('an agent context names another model server and another index', async () => {
+  it('uses the model server and the index of the agent context', async () => {
     const other = await startModelServer([])
     try {
       await restart({ agentContexts: { lab: { baseUrl: other.url, index: 'lab' } } })
@@ -290,7 +290,7 @@ describe('what the model is sent', () => {
     }
   })
 
-  it('[C4] a chain that is begun again is sent the files and snippets of the old one, as they are now', async () => {
+  it('[C4] sends a new chain the files and snippets of the old one in their current state', async () => {
     const id = await newConversation()
     writeFileSync(join(server.config.project, 'named.txt'), 'as it was\n')
     writeFileSync(join(server.config.project, '.env'), 'SECRET=1\n')
@@ -304,14 +304,81 @@ describe('what the model is sent', () => {
     await ask(server, id, 'still there?')
     const request = JSON.stringify(model.requests.at(-1))
     expect(request).toContain('as it is now')
-    // A hidden file goes only when a person names it, with this message.
+    // A hidden file is sent only when a person names it with this message.
     expect(request).not.toContain('SECRET')
     const { parts: told } = await server.client.context(id)
     const named = told.find((part) => part.origin.path === 'named.txt')
-    expect(named).toMatchObject({ sent: true, why: 'sent on the chain before' })
+    expect(named).toMatchObject({ sent: true, why: 'sent on the previous chain' })
   })
 
-  it('[C4] a chain that is 30 days old is not gone on from: everything is told again', async () => {
+  it('sends the key of an agent context to its own server, or to the default one if it names none', async () => {
+    const other = await startModelServer([])
+    await restart({
+      agentContexts: {
+        elsewhere: { baseUrl: other.url, apiKeyVariable: 'OTHER_KEY' },
+        account: { apiKeyVariable: 'OTHER_KEY' },
+        keyless: { baseUrl: other.url },
+      },
+      contextKeys: { OTHER_KEY: 'sk-other' },
+    })
+    const { id } = await server.client.createConversation({ agent_context: 'elsewhere' })
+    await sent(id, 'one')
+    await server.client.changeConversation(id, { agent_context: 'account' })
+    await sent(id, 'two')
+    await server.client.changeConversation(id, { agent_context: 'keyless' })
+    await sent(id, 'three')
+    expect(other.keys).toEqual(['Bearer sk-other', 'Bearer none'])
+    expect(model.keys).toEqual(['Bearer sk-other'])
+    await other.close()
+  })
+
+  it('[C3] sends a named file whole if the model has only a part of it or only knows that it changed', async () => {
+    writeFileSync(join(project, 'a.txt'), 'one\ntwo\n')
+    const id = await newConversation()
+    parts.push({ events: calls('read_file', { path: 'a.txt', start_line: 2 }) }, { events: says('read') })
+    await sent(id, 'look')
+    parts.push({ events: says('two') }, { events: says('three') }, { events: says('four') })
+    expect((await sent(id, 'all of it', { active_files: ['a.txt'] })).input).toEqual([
+      file('a.txt', 'one\ntwo\n'),
+      user('all of it'),
+    ])
+    writeFileSync(join(project, 'a.txt'), 'three\n')
+    expect((await sent(id, 'and now')).input).toEqual([user('<changed_file path="a.txt"/>'), user('and now')])
+    expect((await sent(id, 'again', { active_files: ['a.txt'] })).input).toEqual([
+      file('a.txt', 'three\n'),
+      user('again'),
+    ])
+  })
+
+  it('[C3] sends the instructions for agents of the project and of the folders it works in, and again when they change', async () => {
+    mkdirSync(join(project, 'web'))
+    writeFileSync(join(project, 'AGENTS.md'), 'Use tabs.\n')
+    writeFileSync(join(project, 'CLAUDE.md'), 'Not read: there is an AGENTS.md.\n')
+    writeFileSync(join(project, 'web', 'CLAUDE.md'), 'No semicolons.\n')
+    writeFileSync(join(project, 'web', 'page.ts'), 'let page\n')
+    const instructions = (path: string, text: string) =>
+      user(`<project_instructions path="${path}">\n${text}\n</project_instructions>`)
+    const id = await newConversation()
+    parts.push({ events: says('one') }, { events: says('two') }, { events: says('three') })
+    expect((await sent(id, 'hello')).input).toEqual([instructions('AGENTS.md', 'Use tabs.\n'), user('hello')])
+    expect((await sent(id, 'look', { active_files: ['web/page.ts'] })).input).toEqual([
+      instructions('web/CLAUDE.md', 'No semicolons.\n'),
+      file('web/page.ts', 'let page\n'),
+      user('look'),
+    ])
+    writeFileSync(join(project, 'AGENTS.md'), 'Use spaces.\n')
+    expect((await sent(id, 'again')).input).toEqual([
+      instructions('AGENTS.md', 'Use spaces.\n'),
+      user('again'),
+    ])
+    const { parts: listed } = await server.client.context(id)
+    expect(listed.find(({ origin }) => origin.type === 'file')).toMatchObject({
+      origin: { path: 'AGENTS.md' },
+      why: 'changed since it was sent',
+    })
+  })
+
+  it('[C4] starts a new chain with the full history after 30 days', async () => {
     const id = await newConversation()
     parts.push({ events: says('one') })
     await sent(id, 'hello')
@@ -328,7 +395,7 @@ describe('what the model is sent', () => {
     [404, { code: 'previous_response_not_found', param: 'previous_response_id' }],
     [400, { code: null, param: 'previous_response_id' }],
   ])(
-    '[C4] a chain that the provider refuses with %s is begun anew in the same run, once, and people see it',
+    '[C4] starts one new chain in the same run, visibly, when the provider refuses the old one with %s',
     async (status, error) => {
       const id = await newConversation()
       await sent(id, 'hello')
@@ -343,7 +410,7 @@ describe('what the model is sent', () => {
       expect(refused.previous_response_id).toMatch(/^resp_/)
       expect(told).not.toHaveProperty('previous_response_id')
       expect(told.input).toMatchObject([user('hello'), { role: 'assistant' }, user('more')])
-      expect(reasons(frames)).toContain('The model no longer knows the conversation; it is told it again.')
+      expect(reasons(frames)).toContain('The model no longer has the conversation; sending all of it again.')
       const { items } = await server.client.responses(id)
       expect(items.slice(0, 2)).toMatchObject([
         { chain: 'refused', status: 'completed' },
@@ -353,7 +420,7 @@ describe('what the model is sent', () => {
     },
   )
 
-  it('[C5] a fork goes on from the chain at its place, a conversation from that before a cut, also after a restart', async () => {
+  it('[C5] continues from the chain at the fork or before the cut, also after a restart', async () => {
     const id = await newConversation()
     await sent(id, 'one')
     const second = await sent(id, 'two')
@@ -373,7 +440,7 @@ describe('what the model is sent', () => {
     })
   })
 
-  it('[C2] another model, or a provider that keeps nothing, is told everything', async () => {
+  it('[C2] sends the full history to another model, and to a provider that stores nothing', async () => {
     const id = await newConversation()
     await sent(id, 'one')
     await restart({ model: 'other' })
@@ -388,7 +455,7 @@ describe('what the model is sent', () => {
     expect((await sent(id, 'four')).input).toHaveLength(7)
   })
 
-  it('[C6] after the memory was shortened the rest is told anew, and the next request goes on from there', async () => {
+  it('[C6] sends the remaining history after the memory was shortened, and then continues from it', async () => {
     const id = await newConversation()
     for (const n of [1, 2, 3, 4]) {
       parts.push({ events: says(`answer ${n}`) })
@@ -409,7 +476,7 @@ describe('what the model is sent', () => {
     expect(next.previous_response_id).toMatch(/^resp_/)
   })
 
-  it('[C1] a record has what was sent, to the byte, and what came back', async () => {
+  it('[C1] records the exact request and the response', async () => {
     const id = await newConversation()
     parts.push({ events: says('answer') })
     await sent(id, 'question')
@@ -428,7 +495,7 @@ describe('what the model is sent', () => {
       ['tools', true],
       ['message', true],
     ])
-    // 30 days after its end, here and for the conversation; a fork has the same chain.
+    // The record and the conversation expire 30 days after the response ended; a fork has the same chain.
     const expires = new Date(Date.parse(record.ended_at ?? '') + 30 * 24 * 3_600_000).toISOString()
     expect(record.expires_at).toBe(expires)
     expect((await server.client.conversation(id)).expires_at).toBe(expires)
@@ -438,7 +505,7 @@ describe('what the model is sent', () => {
     await expect(server.client.response(other, record.response_id)).rejects.toMatchObject({ status: 404 })
   })
 
-  it('[C1] a record names the repository, the branch and the languages of what was sent', async () => {
+  it('[C1] records the repository, the branch and the languages of the sent files', async () => {
     const { project } = server.config
     execFileSync('git', ['init', '-q', '-b', 'feature', project])
     execFileSync('git', [
@@ -461,7 +528,7 @@ describe('what the model is sent', () => {
     rmSync(join(project, 'cart.ts'))
   })
 
-  it('[C1] failures and what was stopped are on record too, and large payloads come back whole', async () => {
+  it('[C1] records failed requests too, and returns large payloads in full', async () => {
     const id = await newConversation()
     parts.push({ status: 400, body: { error: { message: 'no', code: 'bad' } } })
     await sent(id, 'x'.repeat(900_000))
@@ -475,7 +542,7 @@ describe('what the model is sent', () => {
     expect(record.request.length).toBeGreaterThan(1_800_000)
   })
 
-  it('[C8] shows what the model saw at an event, by origin', async () => {
+  it('[C8] shows the context of the model at an event, by origin', async () => {
     const id = await newConversation()
     await sent(id, 'one')
     const { head_event_number } = await server.client.conversation(id)

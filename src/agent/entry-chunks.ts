@@ -1,7 +1,7 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { Entry } from '../core/context.ts'
+import type { Entry } from '../core/request-plan.ts'
 
-/** Older entries of a history as they are stored. */
+/** Packs older entries of a history for storage. */
 export function packEntries(entries: readonly Entry[]): Uint8Array {
   return gzipSync(JSON.stringify(entries))
 }

@@ -1,42 +1,42 @@
 import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint'
-import type { Chain, EarlierEntries, Entry, ModelItem, Surroundings } from '../core/context.ts'
+import type { Chain, EarlierEntries, Entry, ModelItem, Surroundings } from '../core/request-plan.ts'
 import type { Usage } from '../protocol/frames.ts'
-import type { FunctionCall, ModelResult } from './provider/stream-frames.ts'
+import type { FunctionCall, ModelResult } from './provider/mapping.ts'
 import type { StateSaver } from './state-saver.ts'
 
 /**
- * The agent's graph, with what it remembers between two steps:
+ * The agent's graph, with its state between two steps. A model that pauses its answer is called again:
  *
  *   assemble ──► model ⇄ tools
  *                  └──► end
  */
 export interface GraphState {
-  /** The entries of the model's input after those in `base`, oldest first. Stored as what each step added. */
+  /** The entries of the model's input after those in `base`, oldest first. Each step stores what it added. */
   items: Entry[]
   /** Older entries, stored once and not loaded with the state; null when there are none. */
   base: Base | null
-  /** What goes with this run's question. */
+  /** The files and snippets for this run's message. */
   surroundings: Surroundings
-  /** What the provider remembers of it; null when nothing. */
+  /** The chain that the provider stores; null when there is none. */
   chain: Chain | null
   /** Calls of the last response that have no outcome yet. */
   pending: FunctionCall[]
-  /** Of this run. */
+  /** The number of model calls in this run. */
   modelCalls: number
   usage: Usage
   status: 'completed' | 'incomplete'
   reason: string | null
 }
 
-/** Each ends by itself when the run is stopped, so that nothing is still at work when the graph has ended. */
+/** Each step ends by itself when the run is stopped, so that none is still running when the graph has ended. */
 export interface GraphSteps {
-  /** What is new for the model in this run; `reset` when it is to be told something else than what was said. */
+  /** Returns the model's new input for this run; `reset` replaces all earlier entries. */
   assemble(state: GraphState): Promise<Assembled>
   callModel(state: GraphState): Promise<ModelStep>
   runTools(state: GraphState): Promise<{ items: Entry[]; chain: Chain | null }>
 }
 
-/** The last chunk of older entries, with how much there is up to it. */
+/** The last chunk of older entries, with the totals up to it. */
 export interface Base extends EarlierEntries {
   chunk: string
 }
@@ -55,7 +55,7 @@ export interface ModelStep {
   chain: Chain | null
 }
 
-/** Entries that stand in the place of all before them. */
+/** Entries that replace all earlier ones. */
 export interface Reset {
   reset: Entry[]
 }
@@ -67,7 +67,10 @@ export interface GraphOptions {
   maxModelCalls: number
 }
 
-/** A full copy of the items is stored once in so many steps that add to them; the others store what they added. */
+/** The reason of an answer that its server wants to continue, when it gets the answer back. */
+const PAUSED = 'pause_turn'
+
+/** After this many steps that add items, a full copy is stored; the other steps store only what they added. */
 const SNAPSHOT_EVERY = 40
 
 export const nothingAround: Surroundings = { files: [], skipped: [], chunks: [] }
@@ -81,17 +84,17 @@ export async function runGraph(options: GraphOptions): Promise<GraphState & { st
   const input = isBegun
     ? null
     : { modelCalls: 0, pending: [], usage: noUsage(), status: 'completed', reason: null }
-  // Each step's state is stored before the next step begins: what has had an effect is never forgotten (R4).
+  // Each step's state is stored before the next step begins, so that no effect is ever forgotten (R4).
   const end = await graph.invoke(input as never, {
     ...config,
     durability: 'sync',
     recursionLimit: maxModelCalls * 2 + 10,
   })
-  if (saver.lastId === null) throw new Error('the graph has ended without a state')
+  if (saver.lastId === null) throw new Error('the graph ended without a state')
   return { ...(end as unknown as GraphState), stateId: saver.lastId }
 }
 
-/** What the graph remembers where a saver's thread begins. */
+/** Reads the graph's state at the start of a saver's thread. */
 export async function readGraph(
   saver: StateSaver,
   threadId: string,
@@ -104,7 +107,7 @@ export async function readGraph(
 
 const NO_STEPS = {} as GraphSteps
 
-/** Loaded when it is first needed: it takes half a second. */
+/** LangGraph is loaded on first use, because loading takes half a second. */
 async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCalls: number) {
   const { StateGraph, StateSchema, DeltaValue, START, END } = await import('@langchain/langgraph')
   const z = await import('zod')
@@ -146,13 +149,20 @@ async function compile(steps: GraphSteps, saver: BaseCheckpointSaver, maxModelCa
         chain,
         pending: [],
         ...(isLimit
-          ? { status: 'incomplete' as const, reason: `the limit of ${maxModelCalls} model calls is reached` }
+          ? { status: 'incomplete' as const, reason: `reached the limit of ${maxModelCalls} model calls` }
           : {}),
       }
     })
     .addEdge(START, 'assemble')
     .addEdge('assemble', 'model')
-    .addConditionalEdges('model', (state) => (state.pending.length > 0 ? 'tools' : END), ['tools', END])
+    .addConditionalEdges(
+      'model',
+      (state) => {
+        if (state.pending.length > 0) return 'tools'
+        return state.reason === PAUSED && state.modelCalls < maxModelCalls ? 'model' : END
+      },
+      ['tools', 'model', END],
+    )
     .addConditionalEdges('tools', (state) => (state.modelCalls >= maxModelCalls ? END : 'model'), [
       'model',
       END,
@@ -164,13 +174,13 @@ function addEntries(before: Entry[], added: Entry[] | Reset): Entry[] {
   return Array.isArray(added) ? before.concat(added.map(asEntry)) : added.reset
 }
 
-/** What was remembered before entries had turns. */
+/** Converts items that were stored before entries had turns. */
 function asEntry(entry: Entry | ModelItem): Entry {
   if ('item' in entry && 'tokens' in entry) return entry
   return { item: entry, turn: 'unknown', tokens: Math.ceil(JSON.stringify(entry).length / 4) }
 }
 
-/** A thread that only inherits has not begun. */
+/** A thread that has only an inherited state has not begun. */
 async function hasOwnState(saver: BaseCheckpointSaver, threadId: string): Promise<boolean> {
   for await (const _ of saver.list({ configurable: { thread_id: threadId } }, { limit: 1 })) return true
   return false
@@ -195,5 +205,6 @@ function addUsage(before: Usage, added: ModelResult['usage']): Usage {
     cached_input_tokens: (before.cached_input_tokens ?? 0) + added.cached,
     reasoning_output_tokens: (before.reasoning_output_tokens ?? 0) + added.reasoning,
     requests: (before.requests ?? 0) + 1,
+    ...(added.cost === null ? {} : { cost: (before.cost ?? 0) + added.cost }),
   }
 }

@@ -1,20 +1,31 @@
-import type { Entry } from '../core/context.ts'
 import type { Attachment } from '../core/queue.ts'
+import type { Entry } from '../core/request-plan.ts'
+import type { PartOrigin } from '../core/responses.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
 
+/** An item with its origin, made in one place. */
+export interface Made {
+  origin: PartOrigin
+  item: object
+}
+
+export type NewEntry = Made & Pick<Entry, 'turn'>
+
 /**
- * What was said and done, as the model is told of it, from the frames alone: for the part of a line that no agent state
- * covers, because a run was stopped or failed, or because the line was forked or cut in the middle of one.
+ * Builds the history for the model from the frames alone: for the part of a line that no agent state covers, because a run
+ * was stopped or failed, or because the line was forked or cut in the middle of one.
  */
 export function historyOf(
   frames: Iterable<AnyFrame>,
-  /** What goes along with a message, as items. */
-  attached: (attachments: readonly Attachment[]) => object[] = () => [],
-): Omit<Entry, 'tokens'>[] {
-  const history: Omit<Entry, 'tokens'>[] = []
+  /** Converts a message's attachments to items. */
+  attached: (attachments: readonly Attachment[]) => Made[] = () => [],
+): NewEntry[] {
+  const history: NewEntry[] = []
   const texts = new Map<string, { role: 'assistant'; content: string }>()
   let turn = 'unknown'
   const calls = new Map<string, { name: string; written: string; isAnswered: boolean }>()
+
+  const message = (role: 'user' | 'assistant') => ({ type: 'message' as const, role, message_id: turn })
 
   function say(frame: Frame<'message.delta'>): void {
     const key = `${frame.stream_id} ${frame.response_id} ${frame.output_index}`
@@ -22,7 +33,7 @@ export function historyOf(
     if (!item) {
       item = { role: 'assistant', content: '' }
       texts.set(key, item)
-      history.push({ item, turn })
+      history.push({ origin: message('assistant'), item, turn })
     }
     item.content += frame.delta
   }
@@ -37,10 +48,11 @@ export function historyOf(
       type: 'function_call',
       call_id: frame.tool_call_id,
       name: frame.tool_name,
-      // What is too long for a frame is cut there, and is then no JSON any more.
+      // Arguments that were truncated for the frame are no longer valid JSON.
       arguments: isJson(frame.arguments_text) ? frame.arguments_text : '{}',
     }
-    history.push({ item, turn })
+    const { tool_call_id, tool_name } = frame
+    history.push({ origin: { type: 'tool_call', tool_call_id, name: tool_name }, item, turn })
   }
 
   function answer(toolCallId: string, output: unknown): void {
@@ -48,10 +60,11 @@ export function historyOf(
     if (!known || known.isAnswered) return
     known.isAnswered = true
     const text = typeof output === 'string' ? output : JSON.stringify(output)
-    history.push({ item: { type: 'function_call_output', call_id: toolCallId, output: text }, turn })
+    const item = { type: 'function_call_output', call_id: toolCallId, output: text }
+    history.push({ origin: { type: 'tool_output', tool_call_id: toolCallId }, item, turn })
   }
 
-  /** A call without an outcome is none that a model may be shown. */
+  /** A model must not be sent a call without an outcome. */
   function answerOpenCalls(): void {
     for (const [id, { isAnswered }] of calls) if (!isAnswered) answer(id, 'This call was not completed.')
   }
@@ -61,14 +74,15 @@ export function historyOf(
     if (frame.kind === 'message.user') {
       answerOpenCalls()
       turn = frame.message_id
-      for (const item of attached(frame.attachments ?? [])) history.push({ item, turn })
-      history.push({ item: { role: 'user', content: frame.content }, turn })
+      for (const made of attached(frame.attachments ?? [])) history.push({ ...made, turn })
+      history.push({ origin: message('user'), item: { role: 'user', content: frame.content }, turn })
     } else if (frame.kind === 'message.delta') say(frame)
     else if (frame.kind === 'tool.arguments.done' && frame.tool_type === 'function') call(frame)
     else if (frame.kind === 'tool.output' && !frame.partial) answer(frame.tool_call_id, frame.output)
     else if (frame.kind === 'final' && frame.final.status === 'cancelled') {
       answerOpenCalls()
-      history.push({ item: { role: 'user', content: '[The person stopped this answer.]' }, turn })
+      const item = { role: 'user', content: '[The person stopped this answer.]' }
+      history.push({ origin: message('user'), item, turn })
     } else if (frame.kind === 'error') answerOpenCalls()
   }
   answerOpenCalls()

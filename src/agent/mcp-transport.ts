@@ -3,7 +3,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { signalGroup } from '../sandbox/start.ts'
 
-/** One message, and what a server may send without being asked between two of our own messages. */
+/** Limits for one message, and for unsolicited output between two of our requests. */
 const MAX_LINE_BYTES = 8 * 1024 * 1024
 const MAX_UNASKED = 2000
 const MAX_UNASKED_BYTES = 32 * 1024 * 1024
@@ -11,8 +11,8 @@ const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 const GRACE_MS = 500
 
 /**
- * Messages to and from a program, one per line. The transport ends a program that sends a line without end, or floods it
- * with messages that it did not ask for.
+ * Exchanges messages with a program, one per line. The transport kills a program that sends an endless line or floods it
+ * with unsolicited messages.
  */
 export function createProgramTransport(start: () => ChildProcessWithoutNullStreams): Transport {
   let child: ChildProcessWithoutNullStreams | null = null
@@ -26,7 +26,7 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
     start() {
       child = start()
       const started = child
-      // A group that is left must not keep the process from ending.
+      // Processes that remain in the program's group must not keep this process from ending.
       started.stderr.resume()
       started.stdin.on('error', () => {})
       started.stdout.on('data', take)
@@ -40,7 +40,7 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
       })
     },
     async send(message) {
-      // Answers to what the server asks of us don't count: it could ask for ever.
+      // Only our own requests reset the counts: a server could send us requests forever.
       if ('method' in message && 'id' in message) {
         unasked = 0
         unaskedBytes = 0
@@ -74,7 +74,7 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
 
   function take(chunk: Buffer): void {
     unaskedBytes += chunk.length
-    if (unaskedBytes > MAX_UNASKED_BYTES) return refuse('the tool server sends more than it was asked for')
+    if (unaskedBytes > MAX_UNASKED_BYTES) return refuse('the tool server sent too much unsolicited output')
     let from = 0
     for (let at = chunk.indexOf(10); at >= 0 && !isClosed; at = chunk.indexOf(10, from)) {
       pieces.push(chunk.subarray(from, at))
@@ -82,13 +82,13 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
       const line = Buffer.concat(pieces).toString()
       pieces = []
       length = 0
-      if (++unasked > MAX_UNASKED) return refuse('the tool server sends messages without end')
+      if (++unasked > MAX_UNASKED) return refuse('the tool server sent too many unsolicited messages')
       hand(line)
     }
     if (isClosed) return
     pieces.push(chunk.subarray(from))
     length += chunk.length - from
-    if (length > MAX_LINE_BYTES) refuse('the tool server sends a message without end')
+    if (length > MAX_LINE_BYTES) refuse('the tool server sent a message that is too long')
   }
 
   function hand(line: string): void {
@@ -97,7 +97,7 @@ export function createProgramTransport(start: () => ChildProcessWithoutNullStrea
     try {
       message = JSON.parse(line)
     } catch {
-      // Programs print other things than messages, too.
+      // Programs also print text that isn't a message.
       return
     }
     if (isMessage(message)) transport.onmessage?.(message)

@@ -18,7 +18,7 @@ const sdk = fileURLToPath(
 )
 const zod = fileURLToPath(new URL('../../node_modules/zod/index.js', import.meta.url))
 
-/** A real tool server, as a program. */
+/** A real MCP server, as a program. */
 const PROGRAM = `
 import { McpServer } from ${JSON.stringify(`${sdk}/mcp.js`)}
 import { StdioServerTransport } from ${JSON.stringify(`${sdk}/stdio.js`)}
@@ -63,12 +63,16 @@ function toolsOf(servers: Parameters<typeof createMcpTools>[0]['servers']) {
 }
 
 describe('tools of MCP servers', () => {
-  it('come from a program, without our environment', async () => {
+  it('come from a program, which does not inherit our environment', async () => {
     process.env.WAYMARK_TEST_SECRET = 'secret'
     const mcp = toolsOf({ calc: { command: process.execPath, args: [program], env: { GIVEN: 'yes' } } })
     const tools = new Map((await mcp.tools()).map((tool) => [tool.name, tool]))
     expect([...tools.keys()]).toEqual(['calc__add', 'calc__env', 'calc__fail'])
-    expect(tools.get('calc__add')).toMatchObject({ isReadOnly: false, policy: 'ask', description: 'Adds' })
+    expect(tools.get('calc__add')).toMatchObject({
+      effects: { isRepeatable: false, files: 'unrecorded' },
+      policy: 'ask',
+      description: 'Adds',
+    })
     expect(await tools.get('calc__add')?.run({ a: 2, b: 3 }, call)).toEqual({ output: '5', isFailed: false })
     expect(await tools.get('calc__fail')?.run({}, call)).toEqual({ output: 'No.', isFailed: true })
     const seen = JSON.parse(String((await tools.get('calc__env')?.run({}, call))?.output)) as object
@@ -77,7 +81,7 @@ describe('tools of MCP servers', () => {
     await mcp.close()
   })
 
-  it('come from an address', async () => {
+  it('come from an HTTP address', async () => {
     const http = createServer((request, answer) => {
       const server = new McpServer({ name: 'test', version: '1' })
       server.registerTool('double', { inputSchema: { n: z.number() } }, ({ n }) => ({
@@ -95,14 +99,14 @@ describe('tools of MCP servers', () => {
     http.close()
   })
 
-  it('are missing, and said to be, when their server can not be reached', async () => {
+  it('are left out, with a logged error, when their server is unreachable', async () => {
     const mcp = toolsOf({ gone: { command: join(folder, 'no-such-program') } })
     expect(await mcp.tools()).toEqual([])
-    expect(errors).toContain('a tool server can not be reached')
+    expect(errors).toContain("a tool server can't be reached")
     await mcp.close()
   })
 
-  it('are asked about, like commands, and called in a run', async () => {
+  it('need approval, like commands, and are called in a run', async () => {
     const model = await startModelServer([{ events: calls('calc__add', { a: 1, b: 2 }) }])
     const server = await startTestServer({
       baseUrl: model.url,

@@ -4,34 +4,34 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { cutMiddle, cutText } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
+import type { Place, Sandbox } from '../sandbox/confined-place.ts'
 import { mendRedirection } from '../sandbox/repository-guard.ts'
-import type { Place, Sandbox } from '../sandbox/sandbox.ts'
 import { startProgram } from '../sandbox/start.ts'
 import { createProgramTransport } from './mcp-transport.ts'
 import { type Tool, ToolError } from './tools/tool.ts'
 
-/** A server that brings tools, as waymark.config.json names it: a command to run, or an address. */
+/** A tool server as configured in waymark.config.json: a command to run, or a URL. */
 export type McpServer =
   | {
       command: string
       args?: string[] | undefined
       env?: Record<string, string> | undefined
-      /** Whether it may use the network. Default: no, where there is a sandbox. */
+      /** Allows network access. Default: false in a sandbox. */
       network?: boolean | undefined
-      /** `false` runs it as the person would. */
+      /** `false` runs it outside the sandbox, with the user's permissions. */
       sandbox?: boolean | undefined
     }
   | { url: string; headers?: Record<string, string> | undefined }
 
 export interface McpTools {
-  /** The tools of all servers that can be reached now. */
+  /** The tools of all servers that are currently reachable. */
   tools(): Promise<Tool[]>
   close(): Promise<void>
 }
 
 interface Waits {
   connectMs: number
-  /** How long a server may take to list its tools, page by page. */
+  /** The time limit for listing all pages of a server's tools. */
   listMs: number
   callMs: number
 }
@@ -43,7 +43,7 @@ const MAX_DESCRIPTION = 4000
 const MAX_SCHEMA_CHARACTERS = 32_000
 const MAX_OUTPUT_CHARACTERS = 4 * 1024 * 1024
 const HTTP_LIMITS = { totalBytes: 64 * 1024 * 1024, eventBytes: 8 * 1024 * 1024 }
-/** A server that can't be reached is tried again after this. */
+/** An unreachable server is retried after this time. */
 const RETRY_MS = 30_000
 
 interface Connection {
@@ -56,7 +56,7 @@ export function createMcpTools(deps: {
   servers: Readonly<Record<string, McpServer>>
   root: string
   environment: Readonly<Record<string, string>>
-  /** Null where there is none. */
+  /** Null when there is no sandbox. */
   sandbox: { sandbox: Sandbox; place: Place } | null
   log: Pick<Log, 'error'>
   waits?: Partial<Waits>
@@ -73,7 +73,7 @@ export function createMcpTools(deps: {
     connection.tools = open(name, server, connection).catch(async (error: unknown) => {
       connection.failedAt = Date.now()
       await connection.client?.close().catch(() => {})
-      deps.log.error({ err: error, server: name }, 'a tool server can not be reached')
+      deps.log.error({ err: error, server: name }, "a tool server can't be reached")
       return []
     })
     return connection
@@ -95,8 +95,8 @@ export function createMcpTools(deps: {
         name: `${name}__${tool.name}`,
         description: cutText(tool.description ?? '', MAX_DESCRIPTION),
         parameters: tool.inputSchema as Record<string, unknown>,
-        // What a server says of itself loosens nothing.
-        isReadOnly: false,
+        // A server's description of its own tools must not loosen the policy.
+        effects: { isRepeatable: false, files: 'unrecorded' },
         policy: 'ask',
         async run(args, { signal }) {
           const params = { name: tool.name, arguments: args as Record<string, unknown> }
@@ -113,11 +113,11 @@ export function createMcpTools(deps: {
       }))
   }
 
-  /** One bad name, and a provider refuses every request. */
+  /** One invalid name makes a provider reject every request. */
   function isUsable(toolName: string): boolean {
     const isGood = /^[A-Za-z0-9_-]{1,64}$/.test(toolName)
     if (!isGood)
-      deps.log.error({ tool: toolName }, 'a tool has a name that models do not take; it is left out')
+      deps.log.error({ tool: toolName }, 'a tool has a name that models do not accept; it is left out')
     return isGood
   }
 
@@ -131,7 +131,7 @@ export function createMcpTools(deps: {
     },
     async close() {
       await Promise.allSettled([...connections.values()].map(async ({ client }) => await client?.close()))
-      // Programs of theirs worked in the project, too.
+      // The servers' programs also worked in the project.
       if (deps.sandbox) mendRedirection(join(deps.root, '.git'))
     },
   }
@@ -143,10 +143,10 @@ async function allTools(client: Client, { listMs, connectMs }: Waits) {
   let cursor: string | undefined
   for (let page = 0; page < MAX_PAGES; page++) {
     const timeout = Math.min(connectMs, until - Date.now())
-    if (timeout <= 0) throw new Error('listing the tools takes too long')
+    if (timeout <= 0) throw new Error('listing the tools took too long')
     const { tools, nextCursor } = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
     found.push(...tools)
-    // A server may go on for ever; what it has beyond this is left out.
+    // A server may send pages forever; tools beyond the limit are left out.
     if (nextCursor === undefined || nextCursor === cursor || found.length >= MAX_TOOLS) break
     cursor = nextCursor
   }
@@ -157,7 +157,7 @@ function hasUsableSchema(schema: unknown): boolean {
   try {
     return JSON.stringify(schema).length <= MAX_SCHEMA_CHARACTERS
   } catch {
-    // Too deep.
+    // Nested too deeply.
     return false
   }
 }
@@ -190,7 +190,7 @@ async function transportTo(
   )
 }
 
-/** Text as text; of anything else what it is. */
+/** Text parts as text; other parts as their type. */
 function outputOf(result: Awaited<ReturnType<Client['callTool']>>): unknown {
   if (result.structuredContent !== undefined) return bounded(result.structuredContent)
   const parts = (result.content ?? []) as { type: string; text?: string; mimeType?: string }[]
@@ -203,12 +203,12 @@ function outputOf(result: Awaited<ReturnType<Client['callTool']>>): unknown {
 
 const MAX_PARTS = 1000
 
-/** As it is, unless it is too large or too deep to be stored. */
+/** Returns the value unchanged, unless it is too large or nested too deeply to be stored. */
 function bounded(value: unknown): unknown {
   try {
     const text = JSON.stringify(value)
     return text.length <= MAX_OUTPUT_CHARACTERS ? value : cutMiddle(text, MAX_OUTPUT_CHARACTERS)
   } catch {
-    return '[an answer that is nested too deep]'
+    return '[an answer that is nested too deeply]'
   }
 }

@@ -8,7 +8,7 @@ import { loadTokenCounter } from './tokens.ts'
 
 const BUDGET = 2000
 const MESSAGES = 50
-/** So that the tools leave room in so small a budget. */
+/** Fewer tools, so that their definitions fit into the small budget. */
 const few = {
   write_to_file: 'deny',
   replace_in_file: 'deny',
@@ -50,7 +50,7 @@ describe('memory', () => {
     return id
   }
 
-  /** What the provider had before it when it was asked, by what each request said and went on from. */
+  /** The size of the context at each request: its input, plus the context of the response it continues from. */
   async function contextSizes(id: string): Promise<number[]> {
     const count = await loadTokenCounter()
     const { items } = await server.client.responses(id, { limit: 200 })
@@ -65,14 +65,14 @@ describe('memory', () => {
       const before = known.get(body.previous_response_id ?? '') ?? 0
       const own = before + said(body.input)
       const fixed = count(body.instructions ?? '') + count(JSON.stringify(body.tools ?? []))
-      // A summary is made of what is too much.
+      // Requests for a summary have no instructions, and may exceed the budget.
       if (body.instructions !== undefined) sizes.push(own + fixed)
       known.set(item.provider_id ?? '', own + said(JSON.parse(response ?? '{}').output ?? []))
     }
     return sizes
   }
 
-  it('[C6] without a strategy the model sees everything, and nothing is marked', {
+  it('[C6] is sent in full, without memory checkpoints, when no strategy is set', {
     timeout: 120_000,
   }, async () => {
     const id = await talk({ strategy: 'none' })
@@ -82,7 +82,7 @@ describe('memory', () => {
   })
 
   it.each(['trim', 'summarize', 'compact'] as const)(
-    '[C6] %s keeps requests within the budget, and people see every word',
+    '[C6] %s keeps requests within the budget, and leaves the transcript complete',
     { timeout: 180_000 },
     async (strategy) => {
       const plain = await talk({ strategy: 'none' })
@@ -109,7 +109,7 @@ describe('memory', () => {
         await ask(server, id, 'my name is somebody')
         expect(await answers(id, 'what is my name')).toBe('Your name is somebody.')
       }
-      // Seen again, for later runs.
+      // After an undo, later runs see the whole history again.
       expect(await server.client.undoMemory(id)).toMatchObject({ strategy: 'none' })
       await ask(server, id, 'hello')
       const { parts } = await server.client.context(id)
@@ -117,7 +117,7 @@ describe('memory', () => {
     },
   )
 
-  it('[C6] is done once in a run with many calls of the model, and a failed run does not use it up', async () => {
+  it('[C6] is shortened once in a run with many model calls, and a failed run does not count', async () => {
     const { id } = await server.client.createConversation()
     for (let n = 0; n < 8; n++) await ask(server, id, `message ${n}`)
     await server.client.shortenMemory(id, { strategy: 'trim' })
@@ -130,7 +130,7 @@ describe('memory', () => {
     expect(await server.client.memory(id)).toMatchObject({ wanted: null })
   })
 
-  it('[C6] is not undone while the agent is at work', async () => {
+  it('[C6] refuses to undo while a run is active', async () => {
     const { id } = await server.client.createConversation()
     await server.client.sendMessage(id, { content: '!wait 20\n!say 50' })
     await expect.poll(async () => (await server.client.queue(id)).active).not.toBe(null)
@@ -138,14 +138,14 @@ describe('memory', () => {
     await server.client.stop(id)
   })
 
-  it('counting takes no longer for odd texts', async () => {
+  it('counts the tokens of a repetitive text in bounded time', async () => {
     const count = await loadTokenCounter()
     const started = performance.now()
     expect(count('a'.repeat(1_000_000))).toBeGreaterThan(1000)
     expect(performance.now() - started).toBeLessThan(5000)
   })
 
-  it('[C6] shortens the memory once on request, however little there is', async () => {
+  it('[C6] is shortened once on request, however short it is', async () => {
     const { id } = await server.client.createConversation()
     for (const n of [1, 2, 3, 4]) await ask(server, id, `message ${n}`)
     expect(await server.client.shortenMemory(id, { strategy: 'trim' })).toMatchObject({ wanted: 'trim' })
@@ -154,7 +154,7 @@ describe('memory', () => {
     const { items, wanted } = await server.client.memory(id)
     expect(wanted).toBe(null)
     expect(items).toMatchObject([
-      { checkpoint: { strategy: 'trim', trigger_reason: 'asked for', turns_before: 5, turns_after: 3 } },
+      { checkpoint: { strategy: 'trim', trigger_reason: 'requested', turns_before: 5, turns_after: 3 } },
     ])
     expect(await contents(id)).toHaveLength(12)
   })

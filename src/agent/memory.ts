@@ -1,28 +1,28 @@
-import { type Entry, textIn } from '../core/context.ts'
 import {
   type MemoryPlan,
   type MemoryStrategy,
   planMemory,
-  summaryItem,
+  summaryEntry,
   summaryTokens,
   tokensOf,
 } from '../core/memory.ts'
+import { type Entry, originOf, textIn } from '../core/request-plan.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { type CountTokens, loadTokenCounter } from './tokens.ts'
 
 export interface MemoryWish {
   strategy: MemoryStrategy
   budget: number
-  /** A person asked for it, whether or not the budget is exceeded. */
+  /** A person requested it, even if the budget is not exceeded. */
   isWanted: boolean
 }
 
 export interface MemoryDependencies {
-  /** Asks the model for a summary of this text, in so many words. */
+  /** Asks the model for a summary of this text with at most `words` words. */
   summarize(text: string, words: number): Promise<string>
-  /** Keeps the summary and names it. */
+  /** Stores the summary and returns its reference. */
   keep(text: string): Promise<string>
-  /** The event at which a message stands on the line. */
+  /** The number of the message's event on the line. */
   eventOf(messageId: string): Promise<number | null>
 }
 
@@ -31,7 +31,7 @@ export interface Fitted {
   frame: FrameDraft<'memory.checkpoint'>
 }
 
-/** What the model sees when the rest is too much, with the frame that tells people so; null when nothing is to be done (C6). */
+/** Reduces the entries to the token budget, with the frame that reports it; null when nothing needs to be done (C6). */
 export async function fitMemory(
   deps: MemoryDependencies,
   given: {
@@ -42,7 +42,7 @@ export async function fitMemory(
   },
 ): Promise<Fitted | null> {
   const { strategy, budget, isWanted } = given.wish
-  // Far from the limit nothing needs to be counted.
+  // Far below the limit, an exact count is not needed.
   const estimate = tokensOf(given.entries) + given.besides((text) => Math.ceil(text.length / 3))
   if (!isWanted && estimate * SAFE < budget) return null
   const count = await loadTokenCounter()
@@ -51,13 +51,11 @@ export async function fitMemory(
   const plan = planMemory(situation)
   if (!plan) return null
   const summary = plan.summarized.length > 0 ? await summaryOf(deps, plan, summaryTokens(situation)) : null
-  const kept = summary
-    ? [{ item: summaryItem(summary.text), turn: null, tokens: count(summary.text) }, ...plan.kept]
-    : plan.kept
+  const kept = summary ? [summaryEntry(summary.text, count(summary.text)), ...plan.kept] : plan.kept
   return { entries: kept, frame: await frameOf(deps, { plan, entries, kept, summary, wish: given.wish }) }
 }
 
-/** Estimates may be wrong by so much. */
+/** Estimates may be off by this factor. */
 const SAFE = 1.5
 
 interface Summary {
@@ -75,8 +73,8 @@ async function summaryOf(
   const words = Math.max(20, Math.floor(tokens * WORDS_A_TOKEN))
   const said =
     (await deps.summarize(transcriptOf(summarized), words)).trim() ||
-    'The model gave no summary of what was said.'
-  // A model that does not keep to its limit is kept to it.
+    'The model returned no summary of the conversation.'
+  // Truncate a summary that far exceeds its limit.
   const text =
     said.split(/\s+/).length > words * 2 ? `${said.split(/\s+/).slice(0, words).join(' ')} …` : said
   return { text, ref: await deps.keep(text) }
@@ -84,16 +82,24 @@ async function summaryOf(
 
 const MOST_OF_OUTPUT = 500
 
-/** As one text: some models refuse calls without outcomes, and outcomes without calls. */
+/** Joins the entries into one text: some models reject calls without outcomes, and outcomes without calls. */
 function transcriptOf(entries: readonly Entry[]): string {
   return entries
-    .map(({ item, turn }) => {
-      const { type, role, name } = item as { type?: string; role?: string; name?: string }
-      const text = textIn(item)
-      if (turn === null) return text
-      if (type?.endsWith('_output')) return `tool: ${text.slice(0, MOST_OF_OUTPUT)}`
-      if (type?.endsWith('_call')) return `agent called ${name ?? type}: ${text.slice(0, MOST_OF_OUTPUT)}`
-      return type === 'reasoning' ? '' : `${role === 'assistant' ? 'agent' : 'person'}: ${text}`
+    .map((entry) => {
+      const origin = originOf(entry)
+      const text = textIn(entry.item)
+      switch (origin.type) {
+        case 'summary':
+          return text
+        case 'tool_output':
+          return `tool: ${text.slice(0, MOST_OF_OUTPUT)}`
+        case 'tool_call':
+          return `agent called ${origin.name}: ${text.slice(0, MOST_OF_OUTPUT)}`
+        case 'reasoning':
+          return ''
+        default:
+          return `${origin.type === 'message' && origin.role === 'assistant' ? 'agent' : 'person'}: ${text}`
+      }
     })
     .filter(Boolean)
     .join('\n')
@@ -112,7 +118,7 @@ async function frameOf(
     kind: 'memory.checkpoint',
     checkpoint: {
       strategy: wish.strategy,
-      trigger_reason: wish.isWanted ? 'asked for' : `more than ${wish.budget} tokens`,
+      trigger_reason: wish.isWanted ? 'requested' : `more than ${wish.budget} tokens`,
       tokens_before: plan.tokensBefore,
       tokens_after: tokensOf(kept),
       items_before: entries.length,

@@ -1,6 +1,6 @@
 /**
- * Files that never go to the model unless a person names them: hidden ones, key material, and what looks like
- * credentials. Ignored files don't get this far, since git does not call them changed.
+ * Files that are never sent to the model unless a person names them: hidden files, key material, and files that look like
+ * credentials. Ignored files don't get this far, since git doesn't report them as changed.
  */
 
 const KEY_FILES = /\.(pem|key|p12|pfx|p8|jks|keystore|kdbx|ppk|asc|gpg|age|ovpn|tfstate|tfvars)(\.\w+)?$/i
@@ -14,8 +14,8 @@ export function withheldByName(path: string): string | null {
   const parts = path.split('/')
   if (parts.some((part) => part.startsWith('.'))) return 'hidden; name it to send it'
   const name = parts.at(-1) ?? ''
-  if (KEY_FILES.test(name) || KEY_NAMES.test(name)) return 'may hold a key; name it to send it'
-  if (CREDENTIAL_NAMES.test(name)) return 'may hold credentials; name it to send it'
+  if (KEY_FILES.test(name) || KEY_NAMES.test(name)) return 'may contain a key; name it to send it'
+  if (CREDENTIAL_NAMES.test(name)) return 'may contain credentials; name it to send it'
   return null
 }
 
@@ -38,6 +38,6 @@ const SECRETS: readonly RegExp[] = [
 /** A reason to withhold a file because of its text, or null. */
 export function secretIn(text: string): string | null {
   return SECRETS.some((pattern) => pattern.test(text))
-    ? 'holds what looks like a secret; name it to send it'
+    ? 'seems to contain a secret; name it to send it'
     : null
 }

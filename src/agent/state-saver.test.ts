@@ -8,13 +8,13 @@ import {
 } from '../../test/support/stores.ts'
 import { StateSaver } from './state-saver.ts'
 
-// The suite finds its functions where Jest would have put them.
+// The suite expects the globals of Jest.
 Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test: it })
 
 validateSaver('SQLite', openSqliteStore)
 validateSaver('Postgres', openPostgresStore(inject('postgresUrl')))
 
-/** The external suite for savers, with its part on delta channels. */
+/** LangGraph's validation suite for checkpoint savers, including delta channels. */
 function validateSaver(name: string, open: OpenStore): void {
   let store: TestStore
   const initializer = {
@@ -25,7 +25,7 @@ function validateSaver(name: string, open: OpenStore): void {
     beforeAllTimeout: 60_000,
     afterAll: () => store.close(),
     createCheckpointer: () => new StateSaver({ states: store.states }),
-    // Each of its tests expects to be alone.
+    // Each of its tests expects an empty store.
     destroyCheckpointer: async () => {
       const states = await store.states.list({})
       for (const threadId of new Set(states.map((state) => state.threadId))) {
@@ -33,7 +33,7 @@ function validateSaver(name: string, open: OpenStore): void {
       }
     },
   }
-  describe(`the external suite on ${name}`, () => {
+  describe(`LangGraph's validation suite on ${name}`, () => {
     validate(initializer)
     deltaChannelHistoryTests(initializer)
   })

@@ -16,18 +16,18 @@ import {
 } from '@langchain/langgraph-checkpoint'
 import type { AgentStates, Fence, StoredAgentState, Typed } from '../core/agent-states.ts'
 
-/** The format of states that keeps what was sent to tasks in a channel of its own. */
+/** The first state format that keeps sends to tasks in their own channel. */
 const SENDS_IN_CHANNEL = 4
 
 export interface StateSaverOptions {
   states: AgentStates
   /** Stops a worker that lost its run from writing its state (L8). */
   fence?: Fence | null
-  /** The state that a thread begins with which has none of its own: a run goes on from the one before it on its line. */
+  /** The initial state of a thread without its own: a run continues from the state of the run before it on its line. */
   base?: string | null
 }
 
-/** Keeps the graph's states in the store. */
+/** Saves the graph's states in the store. */
 export class StateSaver extends BaseCheckpointSaver {
   readonly #states: AgentStates
   readonly #fence: Fence | null
@@ -41,7 +41,7 @@ export class StateSaver extends BaseCheckpointSaver {
     this.#base = base
   }
 
-  /** The state that was stored last, or else the one that was read last. */
+  /** The state that was stored last; if none was, the one that was read last. */
   get lastId(): string | null {
     return this.#lastId
   }
@@ -82,7 +82,7 @@ export class StateSaver extends BaseCheckpointSaver {
     }
   }
 
-  /** Instead of reading every state back to the last stored value. */
+  /** Overridden to avoid reading every state back to the last stored value. */
   override async getDeltaChannelHistory({
     config,
     channels,
@@ -187,7 +187,7 @@ export class StateSaver extends BaseCheckpointSaver {
     return checkpoint.v < SENDS_IN_CHANNEL ? await this.#withSends(checkpoint, found) : checkpoint
   }
 
-  /** Older formats keep what was sent to tasks among the parent's writes. */
+  /** Older formats keep sends to tasks among the parent's writes. */
   async #withSends(checkpoint: Checkpoint, { threadId, namespace, parentId }: StoredAgentState) {
     if (parentId === null) return checkpoint
     const parent = await this.#states.get({ threadId, namespace, id: parentId })

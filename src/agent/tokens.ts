@@ -1,7 +1,7 @@
-/** How many tokens a text has, about: models differ, but not by much. */
+/** Counts a text's tokens approximately: models differ, but not by much. */
 export type CountTokens = (text: string) => number
 
-/** Good enough for a record of each request; the tables that real counting needs take 76 MB. */
+/** Good enough for the record of each request; the tables for an exact count take 76 MB. */
 export const estimateTokens: CountTokens = (text) => Math.ceil(Buffer.byteLength(text) / 4)
 
 const SLICE = 1000
@@ -9,12 +9,12 @@ const SLICE = 1000
 /** A text longer than this is estimated from its beginning: an exact count would take as long as a request. */
 const COUNTED_CHARACTERS = 200_000
 
-/** Loaded when it is first needed: it takes a fifth of a second. */
+/** Loaded on first use, because loading takes a fifth of a second. */
 export async function loadTokenCounter(): Promise<CountTokens> {
   const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
-  // What looks like the model's own marks is text like any other.
+  // Count the model's special tokens as ordinary text.
   const countPiece = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
-  // In slices: what is one word to the counter takes it time that grows with the square of its length.
+  // Count in slices: the time for a single word grows with the square of its length.
   const count = (text: string) => {
     let sum = 0
     for (let at = 0; at < text.length; at += SLICE) sum += countPiece(text.slice(at, at + SLICE))

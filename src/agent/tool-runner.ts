@@ -7,24 +7,28 @@ import {
   type Grant,
   isAllowedBy,
   MAX_QUESTION_CHARACTERS,
+  type Mode,
   noGrant,
   type Question,
   type Rules,
 } from '../core/questions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
-import { copyOf } from '../protocol/ids.ts'
+import { parseCopyWorkspaceId } from '../protocol/ids.ts'
 import { outcomeItem } from './provider/item-types.ts'
-import type { FunctionCall } from './provider/stream-frames.ts'
+import type { FunctionCall } from './provider/mapping.ts'
 import { shownOutput } from './provider/stream-items.ts'
 import type { ToolResults } from './tools/conversation.ts'
-import { type Tool, ToolError, type ToolOutcome, type ToolPolicy } from './tools/tool.ts'
+import { type FileEffect, type Tool, ToolError, type ToolOutcome, type ToolPolicy } from './tools/tool.ts'
 
-/** The type of a call by which a provider asks whether it may run one of its own tools. */
+/** The type of a call with which a provider requests approval to run one of its own tools. */
 const PROVIDER_APPROVAL = 'mcp'
-/** How often the same call may be made in a run: what came out twice comes out a third time. */
+/** Tells the model why a call was refused in a conversation that only plans. */
+const READ_ONLY =
+  'This conversation is read only: nothing may be changed and no command may run. Describe what you would do instead.'
+/** How often the same call may be made in a run: a third time would give the same outcome. */
 const MOST_IDENTICAL = 2
-/** What the model is given of an outcome; the rest is a `get_tool_result` away. */
+/** The parts of an outcome that the model is sent; it can read the rest with `get_tool_result`. */
 const MODEL_HEAD = 20_000
 const MODEL_TAIL = 10_000
 
@@ -33,22 +37,35 @@ export interface ToolRunnerDependencies {
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
   rules: Pick<Rules, 'find'>
+  /** How much the conversation allows without asking. */
+  mode: Mode
   log: Pick<Log, 'error'>
 }
 
 export interface ToolRunner {
-  /** What the model may call. */
+  /** The tools that the model may call. */
   definitions: FunctionTool[]
-  /** Runs one call, or tells why not; its outcome is durable before the model sees it (R4). */
+  /** The files that a call reads or changes, as far as its tool declares them. */
+  pathsOf(call: Pick<FunctionCall, 'name' | 'arguments'>): string[]
+  /** True if the call writes the files that it names. */
+  isEdit(call: Pick<FunctionCall, 'name'>): boolean
+  /** Runs one call, or returns why it did not run; the outcome is durable before the model sees it (R4). */
   run(call: FunctionCall, turn: Turn, earlier: readonly ResponseInputItem[]): Promise<ResponseInputItem>
 }
 
 export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
-  const { policies, results, log } = deps
-  const policyOf = (tool: Tool) => policies[tool.name] ?? tool.policy
+  const { policies, results, mode, log } = deps
+  const policyOf = (tool: Tool): ToolPolicy => {
+    const policy = policies[tool.name] ?? tool.policy
+    if (mode === 'read_only' && tool.effects.files !== 'none') return 'deny'
+    // Edits are recorded and can be undone.
+    return mode === 'edit' && policy === 'ask' && tool.effects.files === 'recorded' ? 'allow' : policy
+  }
   /** A caller without `workspace:write` can't have a tool change files, unless a person with that scope approves. */
   const policyFor = (tool: Tool, turn: Turn) =>
-    policyOf(tool) === 'allow' && !tool.isReadOnly && !turn.mayChangeFiles ? 'ask' : policyOf(tool)
+    policyOf(tool) === 'allow' && tool.effects.files !== 'none' && !turn.mayChangeFiles
+      ? 'ask'
+      : policyOf(tool)
   const offered = deps.tools.filter((tool) => policyOf(tool) !== 'deny')
   const byName = new Map(deps.tools.map((tool) => [tool.name, tool]))
 
@@ -74,35 +91,36 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     const tool = call.toolType === 'function' ? byName.get(call.name) : undefined
     if (!tool) return failed(`There is no tool named ${call.name}.`)
     const policy = policyFor(tool, turn)
-    if (policy === 'deny') return failed(`The tool ${call.name} is not allowed here.`)
-    if (turn.record.call(call.callId)?.hasBegun && !tool.isReadOnly) {
+    if (policy === 'deny') {
+      const isPlan = mode === 'read_only' && (policies[call.name] ?? tool.policy) !== 'deny'
+      return failed(isPlan ? READ_ONLY : `The tool ${call.name} is not allowed here.`)
+    }
+    if (turn.record.call(call.callId)?.hasBegun && !tool.effects.isRepeatable) {
       return failed(
-        'The server stopped while this ran. Whether it had its effect is not known; look before you try again.',
+        'The server stopped while this call ran. It is unknown whether it took effect; check before you try again.',
       )
     }
     if (identicalCalls(call, earlier) > MOST_IDENTICAL) {
-      return failed('The same call was made twice already, so it was not run again. Do something else.')
+      return failed('The same call was already made twice, so it was not run again. Try something else.')
     }
     const args = parsed(call.arguments)
     if (args === undefined) return failed('The arguments are not JSON.')
-    if (!needsAnswer(tool, policy, args)) return await runTool(tool, args, call, turn, noGrant)
+    if (!needsAnswer(tool, policy, args, turn)) return await runTool(tool, args, call, turn, noGrant)
     const question = questionOf(tool, args, call)
     const allowed = await allowedByRule(question, call, turn)
     if (allowed) return await runTool(tool, args, call, turn, allowed)
     if (call.arguments.length > MAX_QUESTION_CHARACTERS) {
-      return failed(
-        'This is too long to be shown to the person who would have to agree. Do it in smaller steps.',
-      )
+      return failed('This call is too long to be shown for approval. Split it into smaller steps.')
     }
     const answer = await askPerson(question, call, turn)
     if (!answer.approved) return failed(`Denied${answer.reason ? `: ${answer.reason}` : '.'}`)
     return await runTool(tool, args, call, turn, answer.grant)
   }
 
-  /** The provider runs this tool itself, on a server of its own, and wants to know whether it may. */
+  /** The provider runs this tool itself, on its own server, and requests approval for it. */
   async function answerProvider(call: FunctionCall, turn: Turn): Promise<ToolOutcome> {
     const { name, callId, arguments: args } = call
-    const set = policies[name] ?? 'ask'
+    const set = mode === 'read_only' ? 'deny' : (policies[name] ?? 'ask')
     const policy = set === 'allow' && !turn.mayChangeFiles ? 'ask' : set
     const sha256 = hash('sha256', JSON.stringify([callId, name, args, null]))
     const question = { toolName: name, arguments: args, subject: args, confinement: null, sha256 }
@@ -118,23 +136,25 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     return failed(reason ? `Denied: ${reason}` : 'Denied.')
   }
 
-  /** A setting allows a tool, not the network: a program that wants it and has not got it is asked about. */
-  function needsAnswer(tool: Tool, policy: ToolPolicy, args: unknown): boolean {
-    if (policy === 'ask') return true
+  /** A setting allows a tool but not the network: a program that needs network access and lacks it requires an answer. */
+  function needsAnswer(tool: Tool, policy: ToolPolicy, args: unknown, turn: Turn): boolean {
     const confinement = tool.confinement?.(args)
+    const isConfined = confinement !== undefined && confinement.sandbox !== null
+    const isFree = mode === 'edit' && isConfined && turn.mayChangeFiles
+    if (policy === 'ask' && !isFree) return true
     return confinement !== undefined && confinement.wantsNetwork && !confinement.network
   }
 
-  /** What a person who allowed this very call has granted it. */
+  /** The grant of a rule that allows exactly this call; null when there is none. */
   async function allowedByRule(question: Question, call: FunctionCall, turn: Turn): Promise<Grant | null> {
     const { approval, questionSha256 } = turn.record.call(call.callId) ?? {}
     if (approval && questionSha256 === question.sha256) return null
-    const { tenant, workspaceId: place, mayChangeFiles } = turn
-    // A rule was made by someone who may change files, for those who may.
+    const { tenant, conversationId, workspaceId: place, mayChangeFiles } = turn
+    // Rules are made by people who may change files, and apply only to callers who may.
     if (!mayChangeFiles) return null
-    const workspaceId = copyOf(place)?.workspaceId ?? place
+    const workspaceId = parseCopyWorkspaceId(place)?.workspaceId ?? place
     const { toolName, subject, sha256 } = question
-    const rule = await deps.rules.find({ tenant, workspaceId, toolName, subject })
+    const rule = await deps.rules.find({ tenant, workspaceId, conversationId, toolName, subject })
     if (!rule || !isAllowedBy(rule, question)) return null
     const fields = { status: 'approved' as const, by: rule.by, grant: rule.grant, rule_id: rule.id }
     turn.writer.write(
@@ -151,8 +171,8 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     grant: Grant,
   ): Promise<ToolOutcome> {
     const { tenant, conversationId, signal, writer } = turn
-    // Durable before it begins: after a crash we know that it may have happened, and who lost the run stops here (L8).
-    writer.write(statusFrame(call, 'in_progress'))
+    // Durable before the tool starts: after a crash we know that it may have run. A worker that lost its run stops here (L8).
+    writer.write(statusFrame(call, 'in_progress', tool.effects.files))
     await writer.flush()
     try {
       signal.throwIfAborted()
@@ -166,7 +186,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
         await turn.confirmHold()
       }
       // A worker that was paused for longer than its lease starts nothing (R4).
-      if (!tool.isReadOnly) await turn.confirmHold()
+      if (!tool.effects.isRepeatable) await turn.confirmHold()
       return await tool.run(args, { tenant, conversationId, signal, show, grant, confirm })
     } catch (error) {
       if (signal.aborted) {
@@ -185,7 +205,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
   async function askPerson(question: Question, call: FunctionCall, turn: Turn) {
     const { record, writer } = turn
     const known = record.call(call.callId)
-    // Answers to another question don't count: what was shown then may run otherwise now.
+    // An answer to another question does not count: the call may now run differently from what was shown then.
     const isSame = (known?.questionSha256 ?? question.sha256) === question.sha256
     const before = isSame ? (known?.approval ?? null) : null
     if (before === 'approved' || before === 'denied') {
@@ -212,7 +232,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     const ref = isCut ? await results.keep(whole) : undefined
     writer.write(
       ...frames,
-      ...edits.map((edit): FrameDraft => ({ kind: 'file.edit', ...placeOf(call), ...edit })),
+      ...edits.map((edit): FrameDraft => ({ kind: 'file.edit', ...callFields(call), ...edit })),
       outputFrame(call, { ...shown, ...(ref === undefined ? {} : { output_ref: ref }) }),
       statusFrame(call, isFailed ? 'failed' : 'completed'),
     )
@@ -226,13 +246,18 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     { tenant, conversationId }: Turn,
     outcome: Pick<FrameDraft<'tool.output'>, 'output' | 'output_ref'>,
   ): Promise<string> {
-    // Should the whole be out of reach, what was shown of it is better than no answer.
+    // If the whole outcome can't be read, the part that was shown is better than none.
     const whole =
       outcome.output_ref && (await results.find(tenant, conversationId, call.callId).catch(() => null))
     return whole || asText(outcome.output)
   }
 
-  return { run, definitions: offered.map(asDefinition) }
+  return {
+    run,
+    pathsOf: ({ name, arguments: args }) => byName.get(name)?.effects.paths?.(parsed(args)) ?? [],
+    isEdit: ({ name }) => byName.get(name)?.effects.files === 'recorded',
+    definitions: offered.map(asDefinition),
+  }
 }
 
 function asDefinition({ name, description, parameters }: Tool): FunctionTool {
@@ -242,11 +267,11 @@ function asDefinition({ name, description, parameters }: Tool): FunctionTool {
 function forModel(whole: string, callId: string): string {
   if (whole.length <= MODEL_HEAD + MODEL_TAIL) return whole
   const left = whole.length - MODEL_HEAD - MODEL_TAIL
-  const hint = `[${left} characters left out; get_tool_result with tool_call_id ${callId} has them]`
+  const hint = `[${left} characters omitted; read them with get_tool_result and tool_call_id ${callId}]`
   return `${cutText(whole, MODEL_HEAD)}\n${hint}\n${whole.slice(-MODEL_TAIL)}`
 }
 
-/** How often this very call has been made since the person last said something, this time included. */
+/** Counts the identical calls since the person's last message, including this one. */
 function identicalCalls(call: FunctionCall, items: readonly ResponseInputItem[]): number {
   const since = items.findLastIndex((item) => 'role' in item && item.role === 'user')
   const made = items.slice(since + 1).filter((item) => item.type === 'function_call')
@@ -254,7 +279,7 @@ function identicalCalls(call: FunctionCall, items: readonly ResponseInputItem[])
   return upToThis.filter((item) => item.name === call.name && item.arguments === call.arguments).length
 }
 
-function placeOf(call: FunctionCall) {
+function callFields(call: FunctionCall) {
   return {
     response_id: call.responseId,
     output_index: call.outputIndex,
@@ -263,12 +288,18 @@ function placeOf(call: FunctionCall) {
   }
 }
 
-function statusFrame(call: FunctionCall, status: string): FrameDraft<'tool.status'> {
+function statusFrame(call: FunctionCall, status: string, fileEffect?: FileEffect): FrameDraft<'tool.status'> {
   const { callId, toolType, name } = call
   return {
     kind: 'tool.status',
-    ...placeOf(call),
-    tool: { tool_type: toolType, tool_call_id: callId, status, name },
+    ...callFields(call),
+    tool: {
+      tool_type: toolType,
+      tool_call_id: callId,
+      status,
+      name,
+      ...(fileEffect === undefined ? {} : { file_effect: fileEffect }),
+    },
   }
 }
 
@@ -276,7 +307,7 @@ function outputFrame(
   call: FunctionCall,
   fields: Pick<FrameDraft<'tool.output'>, 'partial' | 'output_ref' | 'notices'> & { output: unknown },
 ): FrameDraft<'tool.output'> {
-  return { kind: 'tool.output', ...placeOf(call), tool_type: call.toolType, ...fields }
+  return { kind: 'tool.output', ...callFields(call), tool_type: call.toolType, ...fields }
 }
 
 function approvalFrame(
@@ -286,7 +317,7 @@ function approvalFrame(
     'status' | 'by' | 'reason' | 'question_sha256' | 'confinement' | 'grant' | 'rule_id'
   >,
 ): FrameDraft<'tool.approval'> {
-  return { kind: 'tool.approval', ...placeOf(call), tool_name: call.name, ...fields }
+  return { kind: 'tool.approval', ...callFields(call), tool_name: call.name, ...fields }
 }
 
 function questionOf(tool: Tool, args: unknown, call: FunctionCall): Question {

@@ -11,21 +11,21 @@ interface ApproveFlags extends Record<string, unknown> {
 
 export function approveCommand(): Command {
   return commandWith('approve', ['project', 'dataDir', 'url'])
-    .description('Approve the files as they are now, and open the next work session')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('-m, --message <text>', 'what to remember it by')
+    .description('Approve the current files and open the next work session')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('-m, --message <text>', 'a message for this approval')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
 Examples:
-  waymark diff --stat                 look first
+  waymark diff --stat                 review first
   waymark approve -m "the login works"`,
     )
     .action(async (conversation: string | undefined, flags: ApproveFlags) => {
       const client = await connect(flags)
       if (conversation !== undefined && !conversation.startsWith('conv_')) {
-        throw new CommandError(`${conversation} is not the id of a conversation; to give a message, use -m`)
+        throw new CommandError(`${conversation} is not a conversation id; to add a message, use -m`)
       }
       const id = await conversationId(client, conversation)
       const done = await client.approve(id, flags.message === undefined ? {} : { message: flags.message })
@@ -33,7 +33,7 @@ Examples:
       const commit = done.approved_commit.slice(0, SHORT_ID)
       const what =
         done.commits_approved === 0
-          ? 'Nothing was new; approved'
+          ? 'No new checkpoints; approved'
           : `Approved ${count(done.commits_approved, 'checkpoint')}`
       console.log(`${what} as ${commit}; ${id} is now in ${done.new_session}.`)
     })

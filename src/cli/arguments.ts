@@ -4,30 +4,30 @@ import { COPY } from './connect.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
-/** What commands are given. */
+/** Parsers for command arguments. */
 
 export const SHORT_ID = 10
 
-/** A checkpoint's id, or how it begins. */
+/** A checkpoint id or its prefix. */
 export function checkpointId(text: string): string {
   const id = text.toLowerCase()
   if (/^[0-9a-f]{7,40}$/.test(id)) return id
   throw new InvalidArgumentError(
-    'It is not the id of a checkpoint: 7 digits of it at least, as `waymark checkpoints` shows them.',
+    'Not a checkpoint id. Give at least 7 hex digits, as `waymark checkpoints` shows them.',
   )
 }
 
-/** A path as the person sees it from where they are, seen from the project. */
+/** Converts a path relative to the current folder into one relative to the project. */
 export function projectPath(flags: Record<string, unknown>, given: string): string {
-  // In quotes: bytes that are no text, as they are shown.
+  // A quoted path holds bytes that are not UTF-8, in the form that listings show.
   if (given.startsWith('"')) return given
   const { project } = configAbove(flags)
   const absolute = resolve(process.env.INIT_CWD ?? process.cwd(), given)
   const copy = COPY.exec(absolute)
-  // Seen from the working copy that it lies in, if it does.
+  // Inside a fork's working copy, paths are relative to that copy.
   const root = copy ? absolute.slice(0, copy.index + copy[0].length) : project
   const path = relative(root, absolute)
-  if (path === '') throw new CommandError('that is the whole project; leave --path out')
+  if (path === '') throw new CommandError('--path names the whole project; omit --path instead')
   if (path === '..' || path.startsWith(`..${sep}`)) throw new CommandError(`${given} is outside the project`)
   return path.split(sep).join('/')
 }
@@ -39,7 +39,7 @@ export function collect(value: string, before: string[] = []): string[] {
 export function wholeNumber(
   text: string,
   _before?: unknown,
-  why = 'It must be a whole number from 1 on.',
+  why = 'Expected a whole number of at least 1.',
 ): number {
   const number = Number(text)
   if (!Number.isInteger(number) || number < 1) throw new InvalidArgumentError(why)
@@ -47,5 +47,5 @@ export function wholeNumber(
 }
 
 export function eventNumber(text: string): number {
-  return wholeNumber(text, null, 'An event is a whole number from 1 on, as `waymark log` shows them.')
+  return wholeNumber(text, null, 'Expected an event number, as `waymark log` shows them.')
 }

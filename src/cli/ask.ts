@@ -3,12 +3,12 @@ import type { Client } from '../client/index.ts'
 import { RequestError } from '../client/index.ts'
 import type { AnswerApproval, QuestionView } from '../protocol/api/runs.ts'
 import { visibleFields } from '../protocol/visible-text.ts'
-import type { PendingAsk } from './conversation-view.ts'
+import type { PendingAsk } from './conversation-session.ts'
 import { bold, dim, printable } from './output.ts'
 
 export type GivenAnswer = Pick<AnswerApproval, 'approved' | 'reason' | 'grant' | 'always'>
 
-/** Asks the person at the terminal. Ctrl-C at the question cancels the run. */
+/** Asks for approval on the terminal. Ctrl-C at the prompt cancels the run. */
 export async function askOnTerminal(client: Client, conversationId: string, ask: PendingAsk): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout })
   try {
@@ -29,7 +29,7 @@ export async function askOnTerminal(client: Client, conversationId: string, ask:
   }
 }
 
-/** Without a terminal the answer is no. */
+/** Denies the call when there is no terminal to ask on. */
 export async function denyUnattended(client: Client, conversationId: string, ask: PendingAsk): Promise<void> {
   console.error(
     `waymark: ${printable(ask.name)} was denied: approval needs a terminal. Answer in the page, or run \`waymark chat\`.`,
@@ -40,7 +40,7 @@ export async function denyUnattended(client: Client, conversationId: string, ask
   })
 }
 
-/** The whole question, or null when it no longer stands. */
+/** The full question, or null when it is no longer pending. */
 export async function readQuestion(
   client: Client,
   conversationId: string,
@@ -52,8 +52,8 @@ export async function readQuestion(
 const NARROWEST = 20
 
 /**
- * All of it, with nothing that is hidden: what is agreed to here is what runs. Lines are wrapped inside the frame and
- * values are indented, so that no value can look like a field or like our own words.
+ * The full call with nothing hidden, because exactly this call runs. Lines are wrapped inside the frame and values are
+ * indented, so that no value can pass for a field or for Waymark's own text.
  */
 export function questionText(
   { tool_name, arguments: written, confinement }: QuestionView,
@@ -69,7 +69,7 @@ export function questionText(
   return `\n${bold('Allow')} ${printable(tool_name)}${bold('?')}\n${framed}\n${where}`
 }
 
-/** Pieces that fit; characters beyond ASCII may take two columns. */
+/** Splits a line into pieces of `width` columns, counting non-ASCII characters as two. */
 function wrapped(line: string, width: number): string[] {
   const pieces: string[] = []
   let piece = ''
@@ -87,24 +87,27 @@ function wrapped(line: string, width: number): string[] {
   return [...pieces, piece]
 }
 
-export function prompt({ confinement }: QuestionView): string {
-  return confinement?.sandbox ? '[y/a/w/o/n, ? for help] ' : '[y/a/n, ? for help] '
+export function prompt({ confinement, prefix }: QuestionView): string {
+  const wider = prefix === null ? '' : 'p/'
+  return confinement?.sandbox ? `[y/a/${wider}w/o/n, ? for help] ` : `[y/a/${wider}n, ? for help] `
 }
 
-/** What may be answered. */
-export function answersText({ confinement }: QuestionView): string {
+export function answersText({ confinement, prefix, tool_name }: QuestionView): string {
   const lines = [
     'y    allow once',
     'a    always allow exactly this call',
+    ...(prefix === null ? [] : [`p    always allow commands that begin with: ${printable(prefix)}`]),
+    `t    always allow ${printable(tool_name)}, with any arguments`,
+    'pc, tc, ac   the same, in this conversation only',
     ...(confinement?.sandbox
       ? [
           'w    allow with network access',
           'o    allow outside the sandbox',
           'aw   always, with network access',
-          'ao   always, outside',
+          'ao   always, outside the sandbox',
         ]
       : []),
-    'n    deny; add a reason: n not now',
+    'n    deny, optionally with a reason: n not now',
   ]
   return lines.map((line) => dim(`  ${line}`)).join('\n')
 }
@@ -119,14 +122,18 @@ function confinementText({
   return `Runs in a sandbox (${sandbox}), ${network ? 'with' : 'without'} network access.${request}`
 }
 
-/** Null for anything that is not one of the answers: then the person is asked again. */
-export function readAnswer(typed: string, { confinement }: QuestionView): GivenAnswer | null {
+const matches: Record<string, 'exact' | 'prefix' | 'tool'> = { a: 'exact', p: 'prefix', t: 'tool' }
+
+/** Null for invalid input; the caller then asks again. */
+export function readAnswer(typed: string, { confinement, prefix }: QuestionView): GivenAnswer | null {
   const text = typed.trim()
   const letters = text.toLowerCase() === 'yes' ? 'y' : text.toLowerCase()
-  const isOffered = confinement?.sandbox ? /^(y|a|w|o|aw|ao)$/ : /^(y|a)$/
-  if (isOffered.test(letters)) {
+  const isOffered = confinement?.sandbox ? /^(y|w|o|[apt]c?[wo]?)$/ : /^(y|[apt]c?)$/
+  if (isOffered.test(letters) && !(letters.startsWith('p') && prefix === null)) {
     const grant = { network: letters.includes('w'), outside: letters.includes('o') }
-    return { approved: true, grant, always: letters.startsWith('a') }
+    const match = matches[letters[0] ?? '']
+    const scope = letters.includes('c') ? ('conversation' as const) : ('workspace' as const)
+    return { approved: true, grant, always: match ? { match, scope } : false }
   }
   if (text !== '' && !/^no?\b/i.test(text)) return null
   const reason = text.replace(/^no?\b[\s,.:-]*/i, '')
@@ -144,12 +151,10 @@ export async function answer(
   const body = { tool_call_id: toolCallId, ...given, ...named }
   await unlessOver(client.answerApproval(conversationId, runId, body))
   if (given.always)
-    console.log(
-      dim('This call runs without asking from now on; `waymark rules` lists and removes such rules.'),
-    )
+    console.log(dim('Such calls no longer need approval. `waymark rules` lists and removes rules.'))
 }
 
-/** Another client may have been faster, or the run may be over. */
+/** Null when another client has answered or the run has ended. */
 async function unlessOver<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work

@@ -7,8 +7,8 @@ const SHOWN = 50
 
 export function auditCommand(): Command {
   return commandWith('audit', ['project', 'dataDir', 'url'])
-    .description('Show who deleted what, and when, the last first')
-    .option('--json', 'print it as JSON')
+    .description('Show deletions, collections, imports and rules, with time and token name, newest first')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
@@ -20,11 +20,11 @@ Examples:
       const client = await connect(flags)
       const { items, next_cursor } = await client.audit({ limit: SHOWN })
       if (flags.json) return printJson(items)
-      if (items.length === 0) return console.log('Nothing has been deleted yet.')
+      if (items.length === 0) return console.log('Nothing yet.')
       for (const { at, by, action, conversation_id, details } of items) {
         console.log(`${dim(localTime(at))}  ${bold(action)}  by ${printable(by)}  ${conversation_id ?? ''}`)
         console.log(`  ${dim(printable(JSON.stringify(details)))}`)
       }
-      if (next_cursor !== null) console.log(dim('There are more.'))
+      if (next_cursor !== null) console.log(dim(`Only the newest ${SHOWN} are shown.`))
     })
 }

@@ -11,14 +11,14 @@ interface BackupFlags extends Record<string, unknown> {
 
 export function backupCommand(): Command {
   return commandWith('backup', storeSettings)
-    .description('Copy everything that the server keeps into a folder, and check the copy')
-    .argument('<folder>', 'a folder that is empty or not there yet')
+    .description('Back up all server data to a folder, and verify the copy')
+    .argument('<folder>', 'a folder that is empty or does not exist')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Works with or without a running server. The copy is consistent: the database as it is at one moment, with every blob and
-every checkpoint that it names. Working copies of forks are not in it, nor is the search index: both are made again.
+Works with or without a running server. The backup is consistent: the database at one point in time, with every blob and
+every checkpoint that it references. It does not include the forks' working copies or the search index; both are rebuilt.
 
 Examples:
   waymark backup ../backups/monday
@@ -27,7 +27,7 @@ Examples:
     .action(async (folder: string, flags: BackupFlags) => {
       const config = configAbove(flags)
       await assertTrusted(config)
-      if (!hasStore(config)) throw new CommandError(`there is no ledger in ${config.dataDir}`)
+      if (!hasStore(config)) throw new CommandError(`no ledger found in ${config.dataDir}`)
       const done = await refusing(makeBackup(config, resolve(folder), showProgress))
       endProgress()
       const { flaws, damaged } = done.verified
@@ -43,14 +43,14 @@ Examples:
 
 export function restoreBackupCommand(): Command {
   return commandWith('restore-backup', storeSettings)
-    .description('Fill an empty data folder, or an empty database, with a backup')
-    .argument('<folder>', 'what `waymark backup` made')
+    .description('Restore a backup into an empty data folder or an empty database')
+    .argument('<folder>', 'a folder that `waymark backup` wrote')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Stop the server first. Clients that had seen more than the backup contains discard that part and continue. A run that was
-under way when the backup was made is shown as far as it came. Files of the project are not touched.
+Stop the server first. Clients that have read events missing from the backup discard them and continue. A run that was
+active during the backup is shown as incomplete. The project's files are not changed.
 
 Examples:
   waymark restore-backup ../backups/monday --data-dir ../restored

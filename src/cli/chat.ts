@@ -4,28 +4,30 @@ import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { QuestionView } from '../protocol/api/runs.ts'
 import { answer, answersText, denyUnattended, prompt, questionText, readAnswer, readQuestion } from './ask.ts'
-import { connect, conversationOrNew } from './connect.ts'
-import { type ConversationView, openConversationView, type PendingAsk } from './conversation-view.ts'
+import { connect, conversationOrNew, MODEL_HELP } from './connect.ts'
+import { type ConversationView, openConversationView, type PendingAsk } from './conversation-session.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, dim, printable } from './output.ts'
 
 interface ChatFlags extends Record<string, unknown> {
   new?: boolean
   title?: string
+  model?: string
 }
 
 export function chatCommand(): Command {
   return commandWith('chat', ['project', 'dataDir', 'url'])
-    .description('Talk to the agent; Ctrl-C stops what it is doing, again leaves')
-    .argument('[conversation]', 'its id; default: the one that changed last, or a new one')
-    .option('-n, --new', 'begin a new conversation')
+    .description('Chat with the agent; Ctrl-C stops the run, Ctrl-C again exits')
+    .argument('[conversation]', 'conversation id (default: the most recently changed, or a new one)')
+    .option('-n, --new', 'start a new conversation')
     .option('--title <title>', 'the title of a new conversation')
+    .option('-m, --model <name>', MODEL_HELP)
     .addHelpText(
       'after',
       `
-While the agent works, what you type waits for its turn. A line that ends in \\ goes on in the next.
-Without a terminal each line of the input is a message, sent when the one before has been answered; tools that
-would ask are refused.
+Messages that you type while a run is active are queued. A line that ends in \\ continues on the next line.
+Without a terminal, each input line is a message, sent after the previous one is answered; calls that need approval
+are denied.
 
 Examples:
   waymark chat
@@ -39,10 +41,10 @@ Examples:
     })
 }
 
-/** Each line when the one before has been answered. */
+/** Sends each input line after the previous one is answered. */
 async function chatWithInput(client: Client, conversation: Conversation): Promise<void> {
   const input = createInterface({ input: process.stdin })
-  // Listens from now on: what comes from a pipe before we are ready is not lost.
+  // Start listening now, so that piped input that arrives before the view is ready is not lost.
   const lines = input[Symbol.asyncIterator]()
   const view = await openConversationView(client, conversation, {
     onAsk: (ask) => void denyUnattended(client, conversation.id, ask),
@@ -84,7 +86,7 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
   const left = leaveOnSecondInterrupt(client, conversation.id, view, input)
   const closed = new Promise<void>((resolve) => input.once('close', resolve))
 
-  /** A question is asked only with all of what would run. */
+  /** Shows a question only after its full call has been loaded. */
   async function showWhole(ask: PendingAsk): Promise<void> {
     const question = await readQuestion(client, conversation.id, ask)
     if (question) asks.add({ ...ask, question })
@@ -102,7 +104,7 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
     await sendLine(view, content, input)
   }
 
-  // What a line answers is what stood there when it was typed.
+  // A line answers the question that was shown when it was typed.
   let taking: Promise<void> = Promise.resolve()
   input.on('line', (line) => {
     const ask = asks.current()
@@ -117,14 +119,14 @@ async function chatOnTerminal(client: Client, conversation: Conversation): Promi
   }
 }
 
-/** Sends what was typed; what can't be sent is put back where it was typed. */
+/** Sends a line; if that fails, puts the text back into the input. */
 async function sendLine(view: ConversationView, content: string, input: Interface): Promise<void> {
   try {
     const { queue_position } = await view.send(content)
     if (queue_position > 0) console.log(dim(`(queued after ${queue_position})`))
   } catch (error) {
     if (!isExpected(error)) throw error
-    console.error(`waymark: ${(error as Error).message} It was not sent.`)
+    console.error(`waymark: ${(error as Error).message} The message was not sent.`)
     if (!content.includes('\n')) input.write(content)
   }
 }
@@ -138,10 +140,10 @@ function isExpected(error: unknown): boolean {
   return error instanceof RequestError || error instanceof ConnectionError || error instanceof CommandError
 }
 
-/** With the whole of what would run. */
+/** A pending approval with its full call. */
 type WholeAsk = PendingAsk & { question: QuestionView }
 
-/** The agent's current question. The line that was being typed is set aside and restored after the answer. */
+/** Pending approvals, shown one at a time. A partly typed line is set aside and restored after the answer. */
 function createAsks(input: Interface) {
   const asks: WholeAsk[] = []
   let draft = ''
@@ -176,7 +178,7 @@ function createAsks(input: Interface) {
       setAside()
       show()
     },
-    /** It was answered elsewhere, or the run has ended. */
+    /** Called when another client has answered or the run has ended. */
     remove(toolCallId: string): void {
       const index = asks.findIndex((ask) => ask.toolCallId === toolCallId)
       if (index < 0) return
@@ -211,7 +213,7 @@ function leaveOnSecondInterrupt(
       const active = view.active()
       if (active === null || active === stopped) return resolve()
       stopped = active
-      console.log(dim('\n(stopping; Ctrl-C again leaves)'))
+      console.log(dim('\n(stopping; press Ctrl-C again to exit)'))
       client.stop(id).catch(sayNotDone)
     }
     input.on('SIGINT', onInterrupt)
@@ -221,6 +223,6 @@ function leaveOnSecondInterrupt(
 
 function greet({ id, title, head_event_number }: Conversation): void {
   const name = title === null ? '' : ` ${bold(printable(title))}`
-  const past = head_event_number > 1 ? `; \`waymark log ${id}\` shows what was said before` : ''
-  console.log(`${dim(id)}${name}${dim(`${past}. Ctrl-C stops the agent, again leaves.`)}\n`)
+  const past = head_event_number > 1 ? `; \`waymark log ${id}\` shows earlier messages` : ''
+  console.log(`${dim(id)}${name}${dim(`${past}. Ctrl-C stops the run; Ctrl-C again exits.`)}\n`)
 }

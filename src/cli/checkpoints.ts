@@ -15,11 +15,15 @@ const PAGE = 200
 
 export function checkpointsCommand(): Command {
   return commandWith('checkpoints', ['project', 'dataDir', 'url'])
-    .description('List the snapshots of the files, the last first')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--limit <number>', 'how many', wholeNumber, 20)
-    .option('--left-out <checkpoint>', 'show what this checkpoint left out, and why', checkpointId)
-    .option('--json', 'print it as JSON')
+    .description('List the checkpoints, newest first')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--limit <number>', 'how many to list', wholeNumber, 20)
+    .option(
+      '--left-out <checkpoint>',
+      'list the files left out of this checkpoint, with reasons',
+      checkpointId,
+    )
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
@@ -34,7 +38,7 @@ Examples:
       if (flags.leftOut !== undefined) {
         const { left_out } = await client.checkpoint(id, flags.leftOut)
         if (flags.json) return printJson(left_out)
-        if (left_out.length === 0) console.log('It left nothing out.')
+        if (left_out.length === 0) console.log('No files were left out.')
         for (const { path, reason } of left_out) console.log(`${reason.padEnd(10)}  ${printable(path)}`)
         return
       }
@@ -47,7 +51,7 @@ Examples:
         cursor = page.next_cursor ?? undefined
       } while (cursor !== undefined && items.length < flags.limit)
       if (flags.json) return printJson(items)
-      if (items.length === 0) return console.log('There is no checkpoint yet.')
+      if (items.length === 0) return console.log('No checkpoints yet.')
       console.log(dim(id))
       for (const item of items) {
         const left = item.excluded === 0 ? '' : `, ${item.excluded} left out`
@@ -56,6 +60,6 @@ Examples:
         console.log(`${bold(item.checkpoint_id.slice(0, SHORT_ID))}  ${dim(when)}  ${item.work_session}`)
         console.log(`            ${printable(item.label)}  ${dim(`(${files})`)}`)
       }
-      if (cursor !== undefined) console.log(dim(`There are more: --limit ${flags.limit * 10}`))
+      if (cursor !== undefined) console.log(dim(`More available: --limit ${flags.limit * 10}`))
     })
 }

@@ -16,15 +16,15 @@ const LINE = 100
 
 export function compareCommand(): Command {
   return commandWith('compare', ['project', 'dataDir', 'url'])
-    .description('Show where two conversations part, what was said since, and how their files differ')
+    .description('Show where two conversations diverge, their messages since, and how their files differ')
     .argument('<other>', 'the id of a conversation')
-    .argument('[conversation]', 'the one to compare it with; default: the one that changed last')
-    .option('--diff', 'with the differences of files line by line')
-    .option('--json', 'print it as JSON')
+    .argument('[conversation]', 'conversation to compare with (default: the most recently changed)')
+    .option('--diff', 'include line-by-line file diffs')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
-Files are compared as of each side's last checkpoint, which is taken before each message.
+Compares the files of each side's last checkpoint; checkpoints are taken before each message.
 
 Examples:
   waymark compare conv_01m7ge5wdas4rvsp14pjg3nkaf
@@ -33,7 +33,7 @@ Examples:
     .action(async (other: string, conversation: string | undefined, flags: CompareFlags) => {
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
-      if (other === id) throw new CommandError('that is the same conversation; name another one as well')
+      if (other === id) throw new CommandError('both ids name the same conversation; give a second one')
       const compared = await client.compare(other, id, { limit: SHOWN, diff: flags.diff ?? false })
       if (flags.json) return printJson(compared)
       print(compared, flags.diff ?? false)
@@ -42,14 +42,12 @@ Examples:
 
 function print({ parted_after, from, to, files }: Comparison, isDetailed: boolean): void {
   console.log(
-    parted_after === 0
-      ? bold('They have nothing in common.')
-      : bold(`They diverge after event ${parted_after}.`),
+    parted_after === 0 ? bold('They share no history.') : bold(`They diverge after event ${parted_after}.`),
   )
   for (const side of [from, to]) printSide(side)
   if (files === null)
-    return console.log(dim('\nTheir files can not be compared: one has no checkpoint here.'))
-  if (files.length === 0) return console.log('\nTheir files are the same.')
+    return console.log(dim('\nFiles not compared: one side has no checkpoint on this server.'))
+  if (files.length === 0) return console.log('\nFiles are identical.')
   console.log(`\n${bold('files')}`)
   for (const file of files) {
     if (isDetailed) printFileDiff(file)
@@ -60,7 +58,7 @@ function print({ parted_after, from, to, files }: Comparison, isDetailed: boolea
 function printSide({ conversation_id, checkpoint_id, messages, has_more }: Comparison['from']): void {
   const checkpoint = checkpoint_id === null ? '' : `  checkpoint ${checkpoint_id.slice(0, SHORT_ID)}`
   console.log(`\n${bold(conversation_id)}${dim(checkpoint)}`)
-  if (messages.length === 0) console.log(dim('  nothing since'))
+  if (messages.length === 0) console.log(dim('  no messages since'))
   for (const { role, content, event_number } of messages) {
     const line = content.replaceAll(/\s+/g, ' ').trim()
     const shown = line.length > LINE ? `${line.slice(0, LINE - 1)}…` : line

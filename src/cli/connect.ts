@@ -6,7 +6,7 @@ import { untrustedPart } from '../trust.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
 
-/** The server that runs for this project, or the one that was named. */
+/** Connects to the server named in the settings, or to the one running for this project. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
   const config = configAbove(flags)
   await checkFile(config)
@@ -15,50 +15,67 @@ export async function connect(flags: Record<string, unknown>): Promise<Client> {
     throw new CommandError(`no server is running for ${config.project}; start one with: waymark serve`)
   }
   const token = config.token ?? (await readToken(config.privateDir))
-  if (!token) throw new CommandError('there is no token; set WAYMARK_TOKEN')
+  if (!token) throw new CommandError('no token found; set WAYMARK_TOKEN')
   return createClient({ url, token })
 }
 
 const SENDS_TOKEN = new Set(['url', 'token'])
 
-/** A project's file must not send our token anywhere that its owner has not agreed to. */
+/** A project's settings file must not send the token to a server that the user has not approved. */
 async function checkFile(config: Config): Promise<void> {
   const named = config.untrusted?.settings.filter((name) => SENDS_TOKEN.has(name)) ?? []
   if (named.length === 0 || (await untrustedPart({ ...config, dataDir: config.privateDir })) === null) return
   throw new CommandError(
-    `${config.untrusted?.file} sets ${named.join(', ')}; look at it, and if you agree run once: waymark serve --trust`,
+    `${config.untrusted?.file} sets ${named.join(', ')}; review it, and if you trust it run once: waymark serve --trust`,
   )
 }
 
-/** The conversation that was named, or whose working copy we are in, or the one that changed last. */
+/** The named conversation, else the one whose working copy is the current folder, else the most recently changed. */
 export async function conversationId(client: Client, named: string | undefined): Promise<string> {
   const id = named ?? copyHere() ?? (await lastConversation(client))
-  if (id === null) throw new CommandError('there is no conversation yet; `waymark chat` begins one')
+  if (id === null) throw new CommandError('no conversations yet; start one with: waymark chat')
   return id
 }
 
-/** The same, but a new one when it is asked for or there is none. */
+/** The help of `--model` in commands that send messages. */
+export const MODEL_HELP =
+  'use this model from now on, as `waymark models` lists them; "default" for the default'
+
+/** Like `conversationId`, but creates a conversation when requested or when none exists. */
 export async function conversationOrNew(
   client: Client,
-  wanted: { conversation?: string | undefined; new?: boolean | undefined; title?: string | undefined },
+  wanted: {
+    conversation?: string | undefined
+    new?: boolean | undefined
+    title?: string | undefined
+    model?: string | undefined
+  },
 ): Promise<Conversation> {
   if (wanted.new && wanted.conversation)
-    throw new CommandError('a conversation is either new or named, not both')
+    throw new CommandError('--new and a conversation id exclude each other')
   const id = wanted.new ? null : (wanted.conversation ?? copyHere() ?? (await lastConversation(client)))
   if (id !== null && wanted.title !== undefined) {
-    throw new CommandError('--title is for a new conversation; add --new')
+    throw new CommandError('--title needs --new')
   }
-  if (id !== null) return await client.conversation(id)
-  return await client.createConversation(wanted.title === undefined ? {} : { title: wanted.title })
+  const model = wanted.model === undefined ? {} : { model: wanted.model === 'default' ? null : wanted.model }
+  if (id === null) {
+    return await client.createConversation({
+      ...(wanted.title === undefined ? {} : { title: wanted.title }),
+      ...model,
+    })
+  }
+  return wanted.model === undefined
+    ? await client.conversation(id)
+    : await client.changeConversation(id, model)
 }
 
-/** The conversation whose working copy the person is in. */
+/** The conversation whose working copy contains the current folder. */
 function copyHere(): string | null {
   const here = process.env.INIT_CWD ?? process.cwd()
   return COPY.exec(here)?.[1] ?? null
 }
 
-/** Where working copies are, below the data folder. */
+/** Matches the path of a working copy in the data folder. */
 export const COPY = /[\\/]workspaces[\\/](conv_[0-9a-z]{26})(?:[\\/]|$)/
 
 async function lastConversation(client: Client): Promise<string | null> {

@@ -13,11 +13,11 @@ interface ContextFlags extends Record<string, unknown> {
 
 export function contextCommand(): Command {
   return commandWith('context', ['project', 'dataDir', 'url'])
-    .description('Show what the model was sent: each part, where it comes from, its tokens, and why')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--at <event>', 'the last request up to this event; default: the last one', eventNumber)
-    .option('--request', "print the request's body, to the byte")
-    .option('--json', 'print it as JSON')
+    .description('Show what was sent to the model: each part with its origin, tokens and reason')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--at <event>', 'the last request up to this event (default: the last request)', eventNumber)
+    .option('--request', 'print the exact request body')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
@@ -35,17 +35,23 @@ Examples:
       if (flags.request) return printJsonText(context.request ?? '')
       if (flags.json) return printJson(context)
       print(context)
+      const { requests, input_tokens, output_tokens, cached_tokens, cost } = await client.usage(id)
+      const shown = (tokens: number) => tokens.toLocaleString('en')
+      console.log(
+        `Counted by the provider, in ${count(requests, 'request')}: ${shown(input_tokens)} tokens in ` +
+          `(${shown(cached_tokens)} cached), ${shown(output_tokens)} out${cost === null ? '' : `, cost ${cost}`}`,
+      )
     })
 }
 
 const steps: Record<ContextView['chain'], string> = {
-  first: 'the first request of the line',
-  follow_up: 'goes on from the last response',
-  expired: 'told again: the last response is more than 30 days old',
-  refused: 'told again: the model no longer knew the conversation',
-  changed: 'told again: another model or another server',
-  memory: 'told again: the memory was shortened',
-  not_kept: 'told from the beginning: nothing is kept there',
+  first: 'first request of the line',
+  follow_up: 'continues from the last response',
+  expired: 'new chain: the last response is more than 30 days old',
+  refused: 'new chain: the provider no longer had the last response',
+  changed: 'new chain: the model or the server changed',
+  memory: 'new chain: the context was compacted',
+  not_kept: 'no chain: the provider does not store responses',
 }
 
 function print(context: ContextView): void {
@@ -65,23 +71,23 @@ function print(context: ContextView): void {
 
 type Origin = ContextView['parts'][number]['origin']
 
-/** What earlier requests have sent, as one part. */
+/** Shows everything held from earlier requests as one part. */
 function withHeld({ parts, held }: Pick<ContextView, 'parts' | 'held'>): ContextView['parts'] {
   if (held.parts === 0) return parts
   const origin = { type: 'held', count: held.parts }
-  return [{ origin, tokens: held.tokens, sent: false, why: 'the provider has it' }, ...parts]
+  return [{ origin, tokens: held.tokens, sent: false, why: 'held by the provider' }, ...parts]
 }
 
 const names: Record<string, (origin: Origin) => string> = {
   file: ({ path = '' }) => `file ${path}`,
   chunk: ({ path = '', start_line = 0, end_line = 0 }) => `snippet ${path}:${start_line}-${end_line}`,
   attachment: ({ name = '' }) => `attachment ${name}`,
-  message: ({ role }) => `message of the ${role === 'assistant' ? 'agent' : 'person'}`,
-  tool_call: ({ name = '' }) => `call of ${name}`,
+  message: ({ role }) => `${role === 'assistant' ? 'agent' : 'user'} message`,
+  tool_call: ({ name = '' }) => `call to ${name}`,
   tool_output: ({ tool_call_id = '' }) => `outcome of ${tool_call_id}`,
   tools: ({ count: number = 0 }) => count(number, 'tool'),
-  held: ({ count: number = 0 }) => `${count(number, 'part')} of earlier requests`,
-  history: (origin) => `${count(Number(origin.parts ?? 0), 'part')} of the earlier history`,
+  held: ({ count: number = 0 }) => `${count(number, 'part')} from earlier requests`,
+  history: (origin) => `${count(Number(origin.parts ?? 0), 'part')} of earlier history`,
 }
 
 function nameOf(origin: Origin): string {

@@ -11,13 +11,13 @@ const SHOWN = 50
 
 export function conversationsCommand(): Command {
   return commandWith('conversations', ['project', 'dataDir', 'url'])
-    .description('List conversations, the one that changed last first')
-    .argument('[words...]', 'only those with these words in their title or messages')
-    .option('--json', 'print it as JSON')
+    .description('List conversations, most recently changed first')
+    .argument('[words...]', 'search words in titles and messages')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
-The first one is what other commands act on unless they are told otherwise.
+Other commands use the first conversation by default.
 
 Examples:
   waymark conversations
@@ -28,11 +28,11 @@ Examples:
       const query = words.length === 0 ? {} : { q: words.join(' ') }
       const { items, next_cursor } = await client.listConversations({ limit: SHOWN, ...query })
       if (flags.json) return printJson(items)
-      if (items.length === 0) return console.log('There is none.')
+      if (items.length === 0) return console.log('No conversations found.')
       for (const { id, title, updated_at, active_session } of items) {
         const session = active_session === null ? '' : `  ${active_session}`
         console.log(`${bold(id)}  ${dim(localTime(updated_at))}${session}  ${printable(title ?? '')}`)
       }
-      if (next_cursor !== null) console.log(dim('There are more.'))
+      if (next_cursor !== null) console.log(dim(`Only the first ${SHOWN} are shown.`))
     })
 }

@@ -13,16 +13,16 @@ interface DeleteFlags extends Record<string, unknown> {
 
 export function deleteCommand(): Command {
   return commandWith('delete', ['project', 'dataDir', 'url'])
-    .description('Delete a message and all that came after it, or a whole conversation')
-    .argument('[message]', 'the id of a message of yours, as `waymark log` shows it')
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('--whole', 'the whole conversation; it must be named with -c')
+    .description('Delete a message and everything after it, or a whole conversation')
+    .argument('[message]', 'id of a user message, as `waymark log` shows it')
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
+    .option('--whole', 'delete the whole conversation named with -c')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-The files stay as they are; only a working copy of a fork's own goes with the fork, when it is collected. What was deleted can be brought
-back for 24 hours, unless the server is set otherwise.
+The project's files are not changed. A fork's own working copy is removed when the deleted fork is collected. Deletions
+can be undone for 24 hours by default (--retention-hours of the server).
 
 Examples:
   waymark delete msg_01m7ge5wdas4rvsp14pjg3nkaf
@@ -32,48 +32,46 @@ Examples:
       const client = await connect(flags)
       if (flags.whole) {
         if (flags.conversation === undefined || message !== undefined) {
-          throw new CommandError('--whole deletes a conversation: name it with -c, and no message')
+          throw new CommandError('--whole deletes a conversation: name it with -c, and give no message')
         }
         const gone = await client.deleteConversation(flags.conversation)
         if (flags.json) return printJson(gone)
-        console.log(bold('The conversation was deleted.'))
+        console.log(bold('Conversation deleted.'))
         printCleared(gone.cleared)
         const undo = `waymark undelete -c ${flags.conversation}`
-        return console.log(dim(`To undo it until ${localTime(gone.undo_until)}: ${undo}`))
+        return console.log(dim(`To undo until ${localTime(gone.undo_until)}: ${undo}`))
       }
-      if (message === undefined) throw new CommandError('which message? `waymark log` shows their ids')
+      if (message === undefined) throw new CommandError('name a message; `waymark log` shows their ids')
       const id = await conversationId(client, flags.conversation)
       const deleted = await client.deleteMessage(id, message)
       if (flags.json) return printJson(deleted)
       console.log(
-        bold(`The conversation now ends at event ${deleted.cut_after}. The files are as they were.`),
+        bold(`Deleted. The conversation now ends at event ${deleted.cut_after}. The files were not changed.`),
       )
       printCleared(deleted.cleared)
       if (deleted.checkpoint_id !== null) {
         const checkpoint = deleted.checkpoint_id.slice(0, SHORT_ID)
-        console.log(`To put the files back too: waymark restore ${checkpoint} -c ${id}`)
+        console.log(`To restore the files too: waymark restore ${checkpoint} -c ${id}`)
       }
-      console.log(
-        dim(`To undo it until ${localTime(deleted.undo_until)}: waymark undelete ${message} -c ${id}`),
-      )
+      console.log(dim(`To undo until ${localTime(deleted.undo_until)}: waymark undelete ${message} -c ${id}`))
     })
 }
 
-/** Lists every message that was removed. */
+/** Lists the messages that were removed from the queue. */
 function printCleared(cleared: DeletedMessage['cleared']): void {
-  for (const { content } of cleared) console.log(`Taken out of the queue: ${printable(content)}`)
+  for (const { content } of cleared) console.log(`Removed from the queue: ${printable(content)}`)
 }
 
 export function undeleteCommand(): Command {
   return commandWith('undelete', ['project', 'dataDir', 'url'])
-    .description('Bring back a deleted message with all that came after it, or a deleted conversation')
-    .argument('[message]', 'the id of the message; without one, the conversation itself')
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
+    .description('Undelete a message with everything after it, or a conversation')
+    .argument('[message]', 'message id (default: the conversation named with -c)')
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-What was said since the deletion leaves the conversation, and can be brought back the same way.
+Newer messages leave the conversation, and can be undeleted in the same way.
 
 Examples:
   waymark undelete msg_01m7ge5wdas4rvsp14pjg3nkaf
@@ -82,15 +80,15 @@ Examples:
     .action(async (message: string | undefined, flags: DeleteFlags) => {
       const client = await connect(flags)
       if (message === undefined && flags.conversation === undefined) {
-        throw new CommandError('what? name a message, or a deleted conversation with -c')
+        throw new CommandError('name a message, or a deleted conversation with -c')
       }
       const id = await conversationId(client, flags.conversation)
       const done = await client.undelete(id, message === undefined ? {} : { message_id: message })
       if (flags.json) return printJson(done)
-      console.log(bold(`It is back. The conversation ends at event ${done.head_event_number}.`))
+      console.log(bold(`Undeleted. The conversation now ends at event ${done.head_event_number}.`))
       printCleared(done.cleared)
       if (done.left_message_id !== null) {
-        console.log(dim(`What was said since: waymark undelete ${done.left_message_id} -c ${id}`))
+        console.log(dim(`To return to the newer messages: waymark undelete ${done.left_message_id} -c ${id}`))
       }
     })
 }

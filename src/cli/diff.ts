@@ -16,18 +16,18 @@ type File = DiffView['files'][number]
 
 export function diffCommand(): Command {
   return commandWith('diff', ['project', 'dataDir', 'url'])
-    .description('Show how files differ between two checkpoints, or since one')
-    .argument('[from]', 'a checkpoint; default: what was approved last', checkpointId)
-    .argument('[to]', 'another; default: what is there now', checkpointId)
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('--path <path>', 'only this file, or what lies in this folder')
-    .option('--stat', 'only which files, and how many lines')
-    .option('--json', 'print it as JSON')
+    .description('Show file changes between two checkpoints, or since one')
+    .argument('[from]', 'checkpoint id (default: the last approval)', checkpointId)
+    .argument('[to]', 'checkpoint id (default: the current files)', checkpointId)
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
+    .option('--path <path>', 'only this file or folder')
+    .option('--stat', 'only file names and line counts')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
 Examples:
-  waymark diff                        what is not approved yet
+  waymark diff                        changes not approved yet
   waymark diff 3f2a91c --stat         since this checkpoint
   waymark diff 3f2a91c 90b1c44 --path src/main.ts`,
     )
@@ -37,7 +37,7 @@ Examples:
       const path = flags.path === undefined ? undefined : projectPath(flags, flags.path)
       const view = await client.diff(id, { from, to, path })
       if (flags.json) return printJson(view)
-      if (view.files.length === 0) return console.log('Nothing differs.')
+      if (view.files.length === 0) return console.log('No changes.')
       for (const file of view.files) {
         if (flags.stat) console.log(statOf(file))
         else printFileDiff(file)
@@ -47,7 +47,7 @@ Examples:
 
 export function printFileDiff(file: File): void {
   if (file.diff === null) console.log(withoutDiff(file))
-  // For other programs, to the byte.
+  // Exact bytes for pipes.
   else if (!process.stdout.isTTY) process.stdout.write(file.diff)
   else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
 }

@@ -29,7 +29,7 @@ Examples:
 async function doctor(flags: DoctorFlags): Promise<void> {
   const config = configAbove(flags)
   const found = await sandboxHere(config)
-  // Known before there is a ledger: it is what a new user asks for.
+  // Print this before opening the ledger: new users run doctor before they have one.
   if (!flags.json) console.log(`sandbox      ${sandboxAdvice(found)}`)
   const store = await openExisting(flags)
   try {
@@ -58,7 +58,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
   }
 }
 
-/** Where commands run, and what to install if that is nowhere safe. */
+/** Names the sandbox, or what to install to get one. */
 function sandboxAdvice({ sandbox, why }: Awaited<ReturnType<typeof sandboxHere>>): string {
   if (sandbox) return `${sandbox.name} works: commands run in it`
   const install =

@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
+import type { ImportProgress } from '../protocol/api/transfer.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
@@ -16,17 +17,14 @@ interface TransferFlags extends Record<string, unknown> {
 
 export function exportCommand(): Command {
   return commandWith('export', ['project', 'dataDir', 'url'])
-    .description('Write a conversation, with all that it was forked from and into, to one file')
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option(
-      '-o, --output <file>',
-      'the file; default: <id>.waymark.tar in this folder; - for standard output',
-    )
+    .description('Export a conversation and its whole family to one file')
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
+    .option('-o, --output <file>', 'output file, or - for standard output (default: <id>.waymark.tar)')
     .addHelpText(
       'after',
       `
-The file is a tar archive with every frame, request, answer, agent state, blob and checkpoint. Deleted messages are not in it.
-It holds what was said and the files of every checkpoint: keep it as you keep those.
+The file is a tar archive with every frame, request, response, agent state, blob and checkpoint, without deleted messages.
+It contains all messages and the files of every checkpoint, so protect it like the project itself.
 
 Examples:
   waymark export -o basket.waymark.tar
@@ -39,9 +37,9 @@ Examples:
         return await pipeline(Readable.fromWeb((await client.export(id)) as never), process.stdout)
       }
       const file = resolve(flags.output ?? `${id}.waymark.tar`)
-      if (existsSync(file)) throw new CommandError(`${file} is there already; name another with -o`)
+      if (existsSync(file)) throw new CommandError(`${file} already exists; choose another with -o`)
       const stream = await client.export(id)
-      // Under another name until it is whole.
+      // Write under a temporary name until the file is complete.
       const half = `${file}.part`
       try {
         await pipeline(
@@ -62,25 +60,25 @@ Examples:
 
 export function importCommand(): Command {
   return commandWith('import', ['project', 'dataDir', 'url'])
-    .description('Take in a file that `waymark export` wrote')
+    .description('Import a file that `waymark export` wrote')
     .argument('<file>', 'the file')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Everything in the file is checked first. Conversations keep their ids and digests; those that are here already are left as they
-are, and one that is here with another history is refused. Files of the project are not touched: restore a checkpoint for that.
+The whole file is verified first. Conversations keep their ids and digests. Existing conversations are left unchanged, and one
+with a different history is rejected. The project's files are not changed; restore a checkpoint to get them.
 
 Examples:
   waymark import basket.waymark.tar
-  waymark log -c conv_01m7ge5wdas4rvsp14pjg3nkaf`,
+  waymark log conv_01m7ge5wdas4rvsp14pjg3nkaf`,
     )
     .action(async (path: string, flags: TransferFlags) => {
       const file = resolve(path)
-      if (!existsSync(file)) throw new CommandError(`there is no file ${file}`)
+      if (!existsSync(file)) throw new CommandError(`file not found: ${file}`)
       const client = await connect(flags)
       const body = Readable.toWeb(createReadStream(file).pipe(counting('sent')))
-      const report = await client.import(body as ReadableStream).finally(endProgress)
+      const report = await client.import(body as ReadableStream, { onProgress: show }).finally(endProgress)
       if (flags.json) return printJson(report)
       for (const id of report.imported) console.log(`imported  ${id}`)
       for (const id of report.present) console.log(`present   ${id}`)
@@ -89,7 +87,19 @@ Examples:
     })
 }
 
-/** Passes bytes on and shows how many there were. */
+const steps: Record<ImportProgress['step'], string> = {
+  checking: 'checking the file',
+  events: 'storing events',
+  records: 'storing requests and agent states',
+  checkpoints: 'storing checkpoints',
+}
+
+function show({ step, events, of }: ImportProgress): void {
+  const counted = of > 0 ? ` (${events.toLocaleString('en')} of ${of.toLocaleString('en')} events)` : ''
+  showProgress(`${steps[step]}${counted} …`)
+}
+
+/** Passes bytes through and shows their count as progress. */
 function counting(verb: string): Transform {
   let bytes = 0
   let shown = 0

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Command, Option } from 'commander'
 import type { Fork } from '../protocol/api/lines.ts'
-import { copyOf } from '../protocol/ids.ts'
+import { parseCopyWorkspaceId } from '../protocol/ids.ts'
 import { eventNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith, configAbove } from './options.ts'
@@ -18,17 +18,17 @@ interface ForkFlags extends Record<string, unknown> {
 
 export function forkCommand(): Command {
   return commandWith('fork', ['project', 'dataDir', 'url'])
-    .description('Begin another conversation with the history of this one')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--at <event>', 'after this event; default: the last one', eventNumber)
+    .description('Fork a conversation: a new one that shares its history')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--at <event>', 'fork after this event (default: the last one)', eventNumber)
     .addOption(
-      new Option('--before <message>', 'just before this message, to say it in other words').conflicts('at'),
+      new Option('--before <message>', 'fork just before this message, to reword it').conflicts('at'),
     )
-    .option('--title <title>', 'how to call it')
+    .option('--title <title>', 'title of the fork')
     .addOption(
       new Option(
         '--files <what>',
-        'keep: leave them alone; restore: put them back to that place first; copy: a working copy of its own',
+        'keep: leave them unchanged; restore: restore them to that point; copy: a separate working copy',
       )
         .choices(['keep', 'restore', 'copy'])
         .default('keep'),
@@ -37,8 +37,8 @@ export function forkCommand(): Command {
     .addHelpText(
       'after',
       `
-Nothing is copied but, if you ask for it, files. \`waymark log\` shows the events and messages to fork at. To take over what was
-done in a fork's own copy: \`waymark approve\` there, then \`waymark restore\` that commit in the other conversation.
+The history is shared, not copied. \`waymark log\` shows the events and messages to fork at. To bring changes from a fork's
+working copy into another conversation, run \`waymark approve\` in the fork, then \`waymark restore\` that commit in the other.
 
 Examples:
   waymark fork
@@ -65,10 +65,10 @@ Examples:
         printReport(restored, null)
         if (restored.safety_checkpoint !== null) console.log(undoHint(restored.safety_checkpoint, id, flags))
       }
-      const copy = copyOf(fork.workspace_id)?.conversationId
+      const copy = parseCopyWorkspaceId(fork.workspace_id)?.conversationId
       if (copy !== undefined)
         console.log(`Its files are in ${join(configAbove(flags).dataDir, 'workspaces', copy)}`)
-      else if (files === 'restore' && !restored) console.log('The files are as they were there.')
-      console.log(dim(`Go on in it: waymark chat ${fork.id}`))
+      else if (files === 'restore' && !restored) console.log('The files already match.')
+      console.log(dim(`Continue with: waymark chat ${fork.id}`))
     })
 }

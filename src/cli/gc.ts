@@ -14,10 +14,10 @@ interface GcFlags extends Record<string, unknown> {
 
 export function gcCommand(): Command {
   return commandWith('gc', ['project', 'dataDir', 'url'])
-    .description('Collect what no conversation reaches any more; by itself it happens every hour')
+    .description('Remove everything that no conversation reaches; the server also does this every hour')
     .option('--dry-run', 'only count what would be removed')
-    .option('--now', 'do not wait for the retention time: nothing deleted can be brought back then')
-    .option('--yes', 'do not ask')
+    .option('--now', 'ignore the retention time; deletions can no longer be undone')
+    .option('--yes', 'do not ask for confirmation')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -40,10 +40,10 @@ Examples:
 }
 
 async function confirm(): Promise<void> {
-  if (!process.stdin.isTTY) throw new CommandError('--now can not be undone; add --yes to do it')
+  if (!process.stdin.isTTY) throw new CommandError('--now is irreversible; add --yes to confirm')
   const terminal = createInterface({ input: process.stdin, output: process.stdout })
   try {
-    const typed = await terminal.question('Nothing that was deleted can be brought back then. Go on? [y/N] ')
+    const typed = await terminal.question('Deletions can no longer be undone after this. Continue? [y/N] ')
     if (!/^y(es)?$/i.test(typed.trim())) throw new CommandError('nothing was removed')
   } finally {
     terminal.close()
@@ -61,7 +61,7 @@ function textOf(report: CollectionReport): string {
     count(agent_states, 'agent state'),
     count(blobs, 'blob'),
   ].filter((part) => !part.startsWith('0 '))
-  if (parts.length === 0) return report.dry_run ? 'Nothing would be removed.' : 'There was nothing to remove.'
-  const verb = report.dry_run ? 'Would be removed, with their agent states, blobs and files' : 'Removed'
+  if (parts.length === 0) return report.dry_run ? 'Nothing would be removed.' : 'Nothing to remove.'
+  const verb = report.dry_run ? 'Would remove, with their agent states, blobs and files' : 'Removed'
   return `${bold(verb)}: ${parts.join(', ')} (${(bytes / 1024 / 1024).toFixed(1)} MB).`
 }

@@ -15,15 +15,12 @@ interface LogFlags extends Record<string, unknown> {
 
 export function logCommand(): Command {
   return commandWith('log', ['project', 'dataDir', 'url'])
-    .description('Show what was said and done in a conversation')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('-f, --follow', 'go on as more happens, until Ctrl-C')
-    .option('--brief', 'without what tools returned and changed')
-    .option(
-      '--attachment <name>',
-      'print the text of this name that went with a message; of several, the last',
-    )
-    .option('--json', 'print the frames as they are stored, one a line')
+    .description('Show the transcript of a conversation')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('-f, --follow', 'follow new output until Ctrl-C')
+    .option('--brief', 'omit tool output and diffs')
+    .option('--attachment <name>', 'print the newest attachment with this name')
+    .option('--json', 'print the stored frames, one per line')
     .addHelpText(
       'after',
       `
@@ -73,7 +70,7 @@ async function printAttachment(client: Client, id: string, name: string): Promis
     const attachments = entries.flatMap((entry) => (entry.type === 'message' ? entry.attachments : []))
     found = attachments.findLast((one) => one.name === name)?.sha256
   }
-  if (found === undefined) throw new CommandError(`no message here came with a text named ${name}`)
+  if (found === undefined) throw new CommandError(`no message has an attachment named ${name}`)
   const { content } = await client.attachment(id, found)
   process.stdout.write(process.stdout.isTTY ? printable(content) : content)
 }

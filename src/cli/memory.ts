@@ -15,26 +15,26 @@ interface MemoryFlags extends Record<string, unknown> {
 
 export function memoryCommand(): Command {
   return commandWith('memory', ['project', 'dataDir', 'url'])
-    .description("Show or change how the model's memory is kept within its limit")
-    .argument('[conversation]', 'its id; default: the one that changed last')
+    .description("Show or change the strategy that keeps the model's context within its limit")
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
     .addOption(
-      new Option('--strategy <which>', 'what to do when it is too much').choices([
+      new Option('--strategy <which>', 'what to do when the limit is exceeded').choices([
         'none',
         'trim',
         'summarize',
         'compact',
       ]),
     )
-    .option('--max-tokens <number>', 'when it is too much; with --strategy', wholeNumber)
+    .option('--max-tokens <number>', 'the limit; requires --strategy', wholeNumber)
     .addOption(
-      new Option('--now <how>', 'shorten it with the next message').choices(['trim', 'summarize', 'compact']),
+      new Option('--now <how>', 'apply it with the next message').choices(['trim', 'summarize', 'compact']),
     )
-    .option('--undo', 'let the model see everything again')
-    .option('--json', 'print it as JSON')
+    .option('--undo', 'send the full history again')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
-What people see, and the ledger, never change by it.
+The transcript and the ledger never change.
 
 Examples:
   waymark memory
@@ -46,7 +46,7 @@ Examples:
       const client = await connect(flags)
       const id = await conversationId(client, conversation)
       if (flags.maxTokens !== undefined && flags.strategy === undefined) {
-        throw new CommandError('--max-tokens goes with --strategy')
+        throw new CommandError('--max-tokens needs --strategy')
       }
       if (flags.strategy !== undefined) {
         const max_tokens = flags.maxTokens === undefined ? {} : { max_tokens: flags.maxTokens }

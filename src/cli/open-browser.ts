@@ -6,8 +6,8 @@ import { pathToFileURL } from 'node:url'
 const FORGOTTEN_MS = 15_000
 
 /**
- * Opens a link that signs in. It goes through a file that only this user can read: what stands on a command line can be read by
- * everybody on the machine. Answers whether there was something to open it with.
+ * Opens the sign-in link in a browser. The link is passed in a file that only this user can read, because every user of
+ * the machine can read command lines. Returns false when no program could open it.
  */
 export async function openBrowser(link: string, folder: string): Promise<boolean> {
   const file = join(folder, 'open.html')

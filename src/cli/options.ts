@@ -8,7 +8,7 @@ import { CommandError } from './output.ts'
 
 type SettingName = keyof typeof settings
 
-/** Where the store is: for commands that open it themselves. */
+/** Settings that locate the store, for commands that open it directly. */
 export const storeSettings = [
   'project',
   'dataDir',
@@ -18,7 +18,7 @@ export const storeSettings = [
   's3Region',
 ] as const satisfies SettingName[]
 
-/** A command with the flags of these settings; what the table says of them is their help. */
+/** Creates a command with the flags of these settings; their help comes from the settings table. */
 export function commandWith(name: string, names: readonly SettingName[]): Command {
   const command = new Command(name)
   for (const setting of names) {
@@ -32,13 +32,13 @@ export function configOf(flags: Record<string, unknown>): Config {
   return readConfig(flags)
 }
 
-/** For commands that use what is there: the project may be a folder above this one, as with git. */
+/** For commands that need an existing project: like git, searches the parent folders for it. */
 export function configAbove(flags: Record<string, unknown>): Config {
   const config = readConfig(flags)
   if (existsSync(config.dataDir) || flags.project !== undefined || flags.dataDir !== undefined) return config
   const { stateDir } = config
   for (let folder = config.project; dirname(folder) !== folder; folder = dirname(folder)) {
-    // A fork's working copy lies in its project's data folder.
+    // A fork's working copy is in its project's data folder.
     const project = dirname(folder) === join(stateDir, 'projects') ? projectOf(folder) : folder
     if (project !== null && existsSync(projectFolder(stateDir, project)))
       return readConfig({ ...flags, project })
@@ -46,9 +46,9 @@ export function configAbove(flags: Record<string, unknown>): Config {
   return config
 }
 
-/** For commands that open the store themselves: it must be one that was made here. */
+/** For commands that open the store directly: refuses a data folder or settings that are not trusted. */
 export async function assertTrusted(config: Config): Promise<void> {
   const part = await untrustedPart(config)
   if (part !== null)
-    throw new CommandError(`${part}; look at it, and if you agree run once: waymark serve --trust`)
+    throw new CommandError(`${part}; review it, and if you trust it run once: waymark serve --trust`)
 }

@@ -1,9 +1,9 @@
-/** A mistake of the person's, or a state they can mend: said in one line. */
+/** A usage error or a state that the user can fix; printed as one line without a stack. */
 export class CommandError extends Error {}
 
 const isTerminal = () => process.stderr.isTTY
 
-/** Progress on standard error, on one line that is rewritten; nothing when it is not a terminal. */
+/** Shows progress on one rewritten line of standard error, if that is a terminal. */
 export function showProgress(text: string): void {
   if (isTerminal()) process.stderr.write(`\r\u001b[K${text}`)
 }
@@ -32,15 +32,15 @@ function styled(code: string, text: string): string {
   return process.stdout.isTTY ? `\u001b[${code}m${text}\u001b[0m` : text
 }
 
-// oxlint-disable-next-line no-control-regex -- these are what is looked for
+// oxlint-disable-next-line no-control-regex -- matches control characters on purpose
 const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
-/** Model output may hold anything; on a terminal its control characters must not act, nor turn the text around. */
+/** Replaces control and bidi characters, so that model output can't control the terminal or reorder text. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd')
 }
 
-/** JSON for programs. On a terminal, characters that could steer it are written as escapes, which mean the same. */
+/** Prints JSON. On a terminal, control characters are written as equivalent JSON escapes. */
 export function printJson(value: unknown): void {
   printJsonText(JSON.stringify(value, null, 2))
 }
@@ -50,7 +50,7 @@ export function printJsonText(text: string): void {
 }
 
 function escaped(char: string): string {
-  // Line feeds of the layout are not in a string.
+  // Line feeds are layout: inside strings, JSON escapes them.
   return char === '\n' ? char : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
@@ -58,7 +58,7 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
 }
 
-/** A time as the person's clock shows it. */
+/** Formats a time in the local time zone. */
 export function localTime(iso: string): string {
   const at = new Date(iso)
   const two = (number: number) => String(number).padStart(2, '0')

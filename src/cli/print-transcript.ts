@@ -11,22 +11,22 @@ import type {
 import { SHORT_ID } from './arguments.ts'
 import { added, bold, count, dim, printable, removed } from './output.ts'
 
-/** A piece that is printed once, and of which, when it grows, the new part is printed. */
+/** A piece of output; when its text grows, only the new part is printed. */
 interface Block {
   id: string
   text: string
-  /** Laid over each part as it is printed. */
+  /** Applied to each part as it is printed. */
   style?: (text: string) => string
 }
 
 export interface PrinterOptions {
-  /** Messages that the person has typed here and need not read again. */
+  /** Messages typed on this terminal, which are not echoed. */
   isOwn?: (messageId: string) => boolean
-  /** Show what tools return, and the diffs of what they change. */
+  /** Show tool output and diffs. */
   details?: boolean
-  /** Say where one can fork and delete: ids of messages, numbers of events. */
+  /** Show message ids and event numbers, for fork and delete. */
   places?: boolean
-  /** Which entries are shown. Default: all. */
+  /** Filters the entries. Default: all. */
   isShown?: (entry: Entry) => boolean
 }
 
@@ -44,19 +44,19 @@ export function createTranscriptPrinter(write: (text: string) => void, options: 
     show(transcript: Transcript): void {
       const present = new Set(transcript.entries.map(idOf))
       if (entries.some((id) => !present.has(id))) {
-        write(dim('\n— the conversation was cut; from here it reads —\n\n'))
+        write(dim('\n— messages were deleted; the conversation continues here —\n\n'))
         printed = new Map([...printed].filter(([id]) => present.has(id.split(' ').slice(0, 2).join(' '))))
       }
       entries = [...present]
       for (const { id, text, style = plain } of blocksIn(transcript)) {
         const before = printed.get(id) ?? ''
         if (text === before) continue
-        // What reads otherwise now is said again, on a line of its own.
+        // Text that changed instead of growing is printed again on a new line.
         write(style(text.startsWith(before) ? text.slice(before.length) : `\n${text}`))
         printed.set(id, text)
       }
     },
-    /** Takes what is there as read. */
+    /** Marks the whole transcript as printed. */
     skip(transcript: Transcript): void {
       entries = transcript.entries.map(idOf)
       for (const { id, text } of blocksIn(transcript)) printed.set(id, text)
@@ -107,7 +107,7 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
     itemBlocks(item, options).map((block) => ({ ...block, id: `${id} ${item.key} ${block.id}` })),
   )
   return [
-    // Nothing here changes while the run goes on: otherwise it would be printed again with each word.
+    // This text must not change during the run, or it would be printed again with each update.
     { id, text: head('agent', run.startedAt, `from event ${run.at}  ${run.runId}`, options) },
     ...items.filter((block) => block.text !== ''),
     ...reasonOf(run, id),
@@ -115,7 +115,7 @@ function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] 
   ]
 }
 
-/** Why it is as it is: a wait before the model is asked again, an interruption, who stopped it. */
+/** The reason for the run's state: a retry delay, an interruption, or who stopped it. */
 function reasonOf(run: RunEntry, id: string): Block[] {
   if (run.reason === null) return []
   return [{ id: `${id} ${run.reason}`, text: `\n${dim(`· ${printable(run.reason)}`)}\n` }]
@@ -142,7 +142,7 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
         { id: 'end', text: item.status === 'in_progress' || item.parts.length === 0 ? '' : '\n\n' },
       ]
     case 'tool':
-      // A card changes while its arguments are written; it is printed when it stands.
+      // Arguments change while they stream; print the call once they are complete.
       return item.phase === 'arguments' ? [] : toolBlocks(item, options)
     case 'other':
       return [{ id: '', text: dim(`[${printable(item.itemType)}]\n`) }]
@@ -160,15 +160,14 @@ function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[
     id: `edit ${index}`,
     text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),
   }))
-  // An edit says more than the tool's own words on it.
+  // The edit's diff replaces the tool's own output.
   const output = details && edits.length === 0 ? outputText(tool) : ''
   return [{ id: 'head', text: title }, ...edits, { id: 'output', text: output, style: dim }]
 }
 
 function editLine(edit: FileEdit): string {
   const kept = edit.previousCheckpoint
-  const hint =
-    kept === null ? '' : ` (the file before it: waymark restore ${kept.slice(0, SHORT_ID)} --path …)`
+  const hint = kept === null ? '' : ` (previous version: waymark restore ${kept.slice(0, SHORT_ID)} --path …)`
   return `${edit.change} ${printable(edit.path)} +${edit.additions} −${edit.deletions}${hint}`
 }
 
@@ -188,8 +187,7 @@ function diffText({ diff }: FileEdit): string {
     .join('')
 }
 
-/** Indented, and only as it grows at its end. */
-/** Who allowed or denied a call, and how it could run. */
+/** Says who allowed or denied a call, and with which grant. */
 function approvalText({ approval }: ToolItem): string {
   if (!approval || approval.status === 'requested') return ''
   const { status, by, ruleId, grant } = approval
@@ -198,6 +196,7 @@ function approvalText({ approval }: ToolItem): string {
   return `  ${dim(printable(who + how))}\n`
 }
 
+/** The indented output. Until the call ends, the text only grows at its end, so that only the new part is printed. */
 function outputText(tool: ToolItem): string {
   if (tool.output === undefined) return ''
   const whole = typeof tool.output === 'string' ? tool.output : JSON.stringify(tool.output)
@@ -222,7 +221,7 @@ function markText(mark: Mark): string | null {
       return `forked from ${mark.parentConversationId} at event ${mark.fromEventNumber}`
     case 'cut':
       return `cut after event ${mark.after}`
-    // There is one a message: `waymark checkpoints` lists them.
+    // Every message has a checkpoint; `waymark checkpoints` lists them.
     case 'checkpoint':
       return null
     case 'edit':

@@ -16,6 +16,7 @@ import { forkCommand } from './fork.ts'
 import { gcCommand } from './gc.ts'
 import { logCommand } from './log.ts'
 import { memoryCommand } from './memory.ts'
+import { modelsCommand } from './models.ts'
 import { queueCommand } from './queue.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { resetCommand } from './reset.ts'
@@ -38,13 +39,13 @@ export function createProgram(): Command {
       `
 Examples:
   waymark serve                       serve the project in this folder
-  waymark chat                        talk to the agent
+  waymark chat                        chat with the agent
   waymark send "fix the tests"        send one message and wait for the answer
-  waymark log                         show the conversation that changed last
-  waymark fork --before msg_01m7…     say a message in other words
-  waymark diff                        show what has changed since the last approval
-  waymark restore 3f2a91c             put the files back to a checkpoint
-  waymark verify                      recompute every digest of the ledger`,
+  waymark log                         show the most recently changed conversation
+  waymark fork --before msg_01m7…     fork to reword a message
+  waymark diff                        show changes since the last approval
+  waymark restore 3f2a91c             restore the files to a checkpoint
+  waymark verify                      recompute all digests of the ledger`,
     )
   const commands = [
     serveCommand,
@@ -61,6 +62,7 @@ Examples:
     undeleteCommand,
     contextCommand,
     memoryCommand,
+    modelsCommand,
     checkpointsCommand,
     diffCommand,
     restoreCommand,

@@ -17,14 +17,14 @@ const SHOWN_CHARACTERS = 70
 
 export function queueCommand(): Command {
   return commandWith('queue', ['project', 'dataDir', 'url'])
-    .description('Show what the agent is working on and which messages wait')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--remove <run>', 'take this waiting message out')
-    .option('--edit <run>', 'change the words of this waiting message, to those of --message')
-    .option('-m, --message <text>', 'the new words')
-    .option('--move <run>', 'move this waiting message, to --position')
-    .option('--position <n>', 'its place among those that wait, counted from 1', wholeNumber)
-    .option('--json', 'print it as JSON')
+    .description('Show the active run and the waiting messages')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--remove <run>', 'remove this waiting message')
+    .option('--edit <run>', 'replace the text of this waiting message with --message')
+    .option('-m, --message <text>', 'the new text')
+    .option('--move <run>', 'move this waiting message to --position')
+    .option('--position <n>', 'position among the waiting messages, from 1', wholeNumber)
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
@@ -39,7 +39,7 @@ Examples:
       const id = await conversationId(client, conversation)
       if (flags.remove !== undefined) {
         await client.removeQueued(id, flags.remove)
-        return console.log(`Took ${flags.remove} out of the queue.`)
+        return console.log(`Removed ${flags.remove} from the queue.`)
       }
       const changed = flags.edit ?? flags.move
       if (changed !== undefined) {

@@ -6,11 +6,11 @@ import { count, endProgress, showProgress } from './output.ts'
 
 export function rebuildCommand(): Command {
   return commandWith('rebuild', storeSettings)
-    .description('Drop the read models and make them again from the ledger')
+    .description('Drop the projections and rebuild them from the ledger')
     .addHelpText(
       'after',
       `
-Works with or without a running server. If it is stopped half-way, the next start carries on.
+Works with or without a running server. If interrupted, the next server start resumes it.
 
 Examples:
   waymark rebuild

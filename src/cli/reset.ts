@@ -12,19 +12,19 @@ interface ResetFlags extends Record<string, unknown> {
 
 export function resetCommand(): Command {
   return commandWith('reset', ['project', 'dataDir', 'url'])
-    .description('Return the files to what was approved last; what is discarded is kept as a checkpoint')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--dry-run', 'only say what it would do')
-    .option('--include-others', 'also take back what other conversations have changed since')
+    .description('Reset the files to the last approval; the discarded changes are kept as a checkpoint')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--dry-run', 'only show what would change')
+    .option('--include-others', 'also reset changes made by other conversations')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Files that another conversation has changed since the last approval stay as they are, and are listed. Ends with 1 if
-a file was skipped.
+Files that another conversation has changed since the last approval are skipped and listed. Exits with 1 if a file was
+skipped.
 
 Examples:
-  waymark reset --dry-run             look first
+  waymark reset --dry-run             preview
   waymark reset`,
     )
     .action(async (conversation: string | undefined, flags: ResetFlags) => {

@@ -20,16 +20,16 @@ interface Report {
 
 export function restoreCommand(): Command {
   return commandWith('restore', ['project', 'dataDir', 'url'])
-    .description('Put the files back to a checkpoint; what is there now is kept as another')
-    .argument('<checkpoint>', 'its id, or how it begins', checkpointId)
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('--path <path>', 'only this file or folder; may be given more than once', collect)
-    .option('--dry-run', 'only show what would be done')
+    .description('Restore the files to a checkpoint; the current files are kept as another checkpoint')
+    .argument('<checkpoint>', 'checkpoint id or prefix', checkpointId)
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
+    .option('--path <path>', 'only this file or folder; repeatable', collect)
+    .option('--dry-run', 'only show what would change')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-What no checkpoint has is never touched. Ends with 1 if a file had to be skipped.
+Files that are in no checkpoint are never changed. Exits with 1 if a file was skipped.
 
 Examples:
   waymark restore 3f2a91c --dry-run
@@ -51,7 +51,7 @@ Examples:
       if (left_out.length > 0) {
         console.log(
           dim(
-            `${count(left_out.length, 'path')} not in the checkpoint stay as they are: ${shownPaths(left_out)}`,
+            `${count(left_out.length, 'path')} not in the checkpoint, left unchanged: ${shownPaths(left_out)}`,
           ),
         )
       }
@@ -66,17 +66,17 @@ function shownPaths(leftOut: readonly { path: string }[]): string {
   return `${shown.join(', ')}${leftOut.length > SHOWN_PATHS ? ' …' : ''}`
 }
 
-/** How to take it back, in words that work wherever they are said. */
+/** The undo command, with the flags it needs to work from any folder. */
 export function undoHint(checkpoint: string, conversation: string, flags: Record<string, unknown>): string {
   const where = ['project', 'dataDir', 'url'].flatMap((name) =>
     typeof flags[name] === 'string' ? [`--${name === 'dataDir' ? 'data-dir' : name} ${flags[name]}`] : [],
   )
   return dim(
-    `To undo it: waymark restore ${[checkpoint.slice(0, SHORT_ID), `-c ${conversation}`, ...where].join(' ')}`,
+    `To undo: waymark restore ${[checkpoint.slice(0, SHORT_ID), `-c ${conversation}`, ...where].join(' ')}`,
   )
 }
 
-/** What was done with files, and what was not; `would` when nothing was done. */
+/** Prints the restored, deleted, skipped and rescued files; `would` is set for a dry run. */
 export function printReport({ restored, deleted, skipped, rescued }: Report, would: string | null): void {
   for (const path of restored) console.log(`restored  ${printable(path)}`)
   for (const path of deleted) console.log(`deleted   ${printable(path)}`)
@@ -85,11 +85,11 @@ export function printReport({ restored, deleted, skipped, rescued }: Report, wou
   }
   for (const { path, file } of rescued) {
     console.log(
-      `${removed('rescued')}   ${printable(path)}: a program was writing to it; it is in the data folder, ${printable(file)}`,
+      `${removed('rescued')}   ${printable(path)}: a program was writing to it; saved in the data folder as ${printable(file)}`,
     )
   }
   if (restored.length + deleted.length + skipped.length === 0) {
-    return console.log(bold('Nothing to restore: the files are as they were then.'))
+    return console.log(bold('Nothing to restore: the files already match.'))
   }
   const verb = would ?? (restored.length === 1 ? 'was' : 'were')
   const skippedText = skipped.length === 0 ? '' : `, ${skipped.length} skipped`

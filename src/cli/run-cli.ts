@@ -6,7 +6,7 @@ import { CommandError } from './output.ts'
 import { createProgram } from './program.ts'
 
 export async function runCli(): Promise<void> {
-  // The reader of our output may have closed it: `waymark log | head`.
+  // The reader may close the pipe: `waymark log | head`.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     process.exit(0)
@@ -23,7 +23,7 @@ export async function runCli(): Promise<void> {
   }
 }
 
-/** Errors that say all there is to say; a stack would only be in the way. */
+/** Errors whose message is enough; no stack is printed. */
 function isExpected(error: unknown): boolean {
   return (
     error instanceof ConfigError ||
@@ -38,7 +38,7 @@ function isExpected(error: unknown): boolean {
 
 function sentence(error: Error): string {
   if (error instanceof RequestError && error.code === 'unauthorized') {
-    return 'the server refused the token (WAYMARK_TOKEN, or the one that `waymark serve` made)'
+    return 'the server rejected the token; check WAYMARK_TOKEN, or the token file that `waymark serve` names'
   }
   return error.message
 }

@@ -1,12 +1,12 @@
 import type { StreamState } from '../client/index.ts'
 
-/** Says once that the connection is gone, and once that it is back. */
+/** Reports a lost connection once, and the reconnection once. */
 export function sayWhenLost(onBack: () => void = () => {}): (state: StreamState) => void {
   let isLost = false
   return (state) => {
-    if (state === 'waiting' && !isLost) console.error('\nwaymark: connection lost, trying again …')
+    if (state === 'waiting' && !isLost) console.error('\nwaymark: connection lost, reconnecting …')
     if (state === 'connected' && isLost) {
-      console.error('waymark: connected again')
+      console.error('waymark: reconnected')
       onBack()
     }
     if (state !== 'connecting') isLost = state === 'waiting'

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { basename, resolve } from 'node:path'
+import { basename, extname, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { collect, projectPath } from './arguments.ts'
 import { askOnTerminal, denyUnattended } from './ask.ts'
-import { connect, conversationOrNew } from './connect.ts'
-import { openConversationView } from './conversation-view.ts'
+import { connect, conversationOrNew, MODEL_HELP } from './connect.ts'
+import { openConversationView } from './conversation-session.ts'
 import { commandWith } from './options.ts'
 import { CommandError, count, dim } from './output.ts'
 
@@ -13,6 +13,7 @@ interface SendFlags extends Record<string, unknown> {
   conversation?: string
   new?: boolean
   title?: string
+  model?: string
   attach?: string[]
   file?: string[]
   wait: boolean
@@ -21,16 +22,13 @@ interface SendFlags extends Record<string, unknown> {
 export function sendCommand(): Command {
   return commandWith('send', ['project', 'dataDir', 'url'])
     .description('Send one message and print the answer')
-    .argument('[message...]', 'what to say; default: what comes in on standard input')
-    .option('-c, --conversation <id>', 'the conversation; default: the one that changed last')
-    .option('-n, --new', 'begin a new conversation')
+    .argument('[message...]', 'the message (default: standard input)')
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
+    .option('-n, --new', 'start a new conversation')
     .option('--title <title>', 'the title of a new conversation')
-    .option('--attach <file>', 'send this text along; may be given more than once', collect)
-    .option(
-      '--file <path>',
-      'a file whose whole text the model should see; may be given more than once',
-      collect,
-    )
+    .option('-m, --model <name>', MODEL_HELP)
+    .option('--attach <file>', 'attach this text file or image; repeatable', collect)
+    .option('--file <path>', 'send the full text of this project file to the model; repeatable', collect)
     .option('--no-wait', 'do not wait for the answer')
     .addHelpText(
       'after',
@@ -43,7 +41,7 @@ Examples:
     )
     .action(async (words: string[], flags: SendFlags) => {
       const content = words.length > 0 ? words.join(' ') : await fromInput()
-      if (content.trim() === '') throw new CommandError('there is nothing to send')
+      if (content.trim() === '') throw new CommandError('the message is empty')
       const along = {
         ...(flags.attach ? { attachments: flags.attach.map(attached) } : {}),
         ...(flags.file ? { active_files: flags.file.map((path) => projectPath(flags, path)) } : {}),
@@ -52,7 +50,7 @@ Examples:
       const conversation = await conversationOrNew(client, flags)
       if (!flags.wait) {
         const { run_id, queue_position } = await client.sendMessage(conversation.id, { content, ...along })
-        const place = queue_position === 0 ? 'it runs next' : `${count(queue_position, 'run')} before it`
+        const place = queue_position === 0 ? 'runs next' : `${count(queue_position, 'run')} before it`
         return console.log(`${run_id} in ${conversation.id} (${place})`)
       }
       let own: string | null = null
@@ -74,7 +72,7 @@ Examples:
         if (queue_position > 0) console.error(dim(`(queued after ${queue_position})`))
         process.once('SIGINT', () => void client.cancelRun(conversation.id, run_id))
         const run = await view.ended(run_id)
-        if (!run) throw new CommandError('the message was taken out of the queue')
+        if (!run) throw new CommandError('the message was removed from the queue')
         if (run?.status !== 'completed') process.exitCode = 1
       } finally {
         view.close()
@@ -83,13 +81,26 @@ Examples:
 }
 
 function attached(path: string): { name: string; content: string } {
-  const content = textIn(readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path)))
+  const bytes = readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path))
+  const type = imageTypes[extname(path).toLowerCase()]
+  if (type !== undefined) {
+    return { name: basename(path), content: `data:${type};base64,${bytes.toString('base64')}` }
+  }
+  const content = textIn(bytes)
   if (content === '' || content.includes('\u0000'))
-    throw new CommandError(`${path} is not a text in UTF-8, or an empty one`)
+    throw new CommandError(`${path} is empty or not a UTF-8 text file`)
   return { name: basename(path), content }
 }
 
-/** Empty for what is none: what would come back as something else is not sent. */
+const imageTypes: Record<string, string> = {
+  '.png': 'image/png',
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg',
+  '.gif': 'image/gif',
+  '.webp': 'image/webp',
+}
+
+/** Empty for bytes that are not UTF-8, which would not survive the round trip. */
 function textIn(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -99,6 +110,6 @@ function textIn(bytes: Uint8Array): string {
 }
 
 async function fromInput(): Promise<string> {
-  if (process.stdin.isTTY) throw new CommandError('say what to send: waymark send "…"')
+  if (process.stdin.isTTY) throw new CommandError('no message given; use: waymark send "…"')
   return await text(process.stdin)
 }

@@ -7,7 +7,7 @@ import { InUse, type RunningServer, startServer } from '../server/server.ts'
 import { adoptMoved, lostProjects, moveOldDataDir, trust, untrustedPart } from '../trust.ts'
 import { openBrowser } from './open-browser.ts'
 import { commandWith, configOf } from './options.ts'
-import { bold, CommandError, dim } from './output.ts'
+import { bold, CommandError, dim, printable } from './output.ts'
 
 export function serveCommand(): Command {
   return commandWith('serve', [
@@ -22,6 +22,7 @@ export function serveCommand(): Command {
     's3Region',
     'model',
     'baseUrl',
+    'protocol',
     'workspaceId',
     'include',
     'exclude',
@@ -42,8 +43,8 @@ export function serveCommand(): Command {
     'logLevel',
   ])
     .description('Serve the project in this folder')
-    .option('--trust', 'trust the current waymark.config.json, and a data folder that was made elsewhere')
-    .option('--moved-from <dir>', 'continue the history of a project that was in this folder before')
+    .option('--trust', 'trust the current waymark.config.json, and a data folder created elsewhere')
+    .option('--moved-from <dir>', 'continue the history of the project that was in this folder')
     .option('--open', 'open the page in the browser')
     .addHelpText(
       'after',
@@ -65,9 +66,9 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   await bringHistory(config, flags.movedFrom)
   await preparePrivateDir(config.privateDir, config.project)
   await prepareDataDir(config.dataDir)
-  // Agreed to, or new.
+  // Confirmed with --trust, or new.
   await trust(config)
-  // Keep serving when the reader of our output has gone.
+  // Keep serving when the reader of stdout closes the pipe.
   process.stdout.removeAllListeners('error').on('error', () => {})
   const server = await startServer(config).catch(async (error: unknown) => {
     if (isPortInUse(error)) {
@@ -81,20 +82,23 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   console.log(`${bold('Waymark')} serves ${config.project}
 
   Open     ${server.loginUrl}
-           ${dim('(signs one browser in, once)')}
+           ${dim('(single-use sign-in link)')}
   API      ${server.url}/api/v1   ${dim(`(token: ${config.token ? 'WAYMARK_TOKEN' : `${config.privateDir}/token`})`)}
   Model    ${modelText(server.model)}
   Commands ${sandboxText(server.sandbox)}
   Stop     Ctrl-C`)
+  void server.modelProblem.then((problem) => {
+    if (problem !== null) console.log(`\n  ${bold('Model problem')}  ${printable(problem)}`)
+  })
   if (flags.open === true && !(await openBrowser(server.loginUrl, config.privateDir))) {
-    console.log(dim('           (no browser could be opened; follow the link yourself)'))
+    console.log(dim('           (could not open a browser; open the link yourself)'))
   }
   await stopSignal()
   console.log('Stopping …')
   await server.close()
 }
 
-/** History that is elsewhere: in the project, where earlier versions kept it, or under the path that the project had before. */
+/** Adopts existing history: from the project folder, where earlier versions kept it, or from the project's former path. */
 async function bringHistory(config: Config, movedFrom: unknown): Promise<void> {
   const old = await moveOldDataDir(config)
   if (old !== null) return console.log(`Moved ${old} to ${config.privateDir}; the token is new.`)
@@ -106,30 +110,30 @@ async function bringHistory(config: Config, movedFrom: unknown): Promise<void> {
   }
   if (existsSync(config.dataDir)) return
   if (existsSync(join(config.project, '.waymark')))
-    console.log(dim('The .waymark folder in this project was not made here and is not used.'))
+    console.log(dim('Ignoring the .waymark folder in this project: it was not created here.'))
   const lost = lostProjects(config).filter(({ project }) => basename(project) === basename(config.project))
   for (const { project } of lost.slice(0, 3))
     console.log(
-      dim(`If this project was in ${project} before, continue its history: --moved-from ${project}`),
+      dim(`If this project was in ${project} before, continue its history with --moved-from ${project}`),
     )
 }
 
-/** A project's settings that let the agent or the network do more need a person's word first. */
+/** Project settings that widen what the agent or the network may do need the user's consent first. */
 async function checkTrust(config: Config, isGiven: boolean): Promise<void> {
   const part = isGiven ? null : await untrustedPart(config)
   if (part === null) return
-  throw new CommandError(`${part}; look at it, and if you agree add --trust once`)
+  throw new CommandError(`${part}; review it, and if you trust it add --trust once`)
 }
 
 function modelText({ name, url, isDemo }: RunningServer['model']): string {
   if (isDemo)
-    return `${bold('the demo model')} ${dim('(a script; set OPENAI_API_KEY or --base-url for a real one)')}`
+    return `${bold('the demo model')} ${dim('(scripted; set OPENAI_API_KEY, ANTHROPIC_API_KEY or --base-url for a real one)')}`
   return `${name}${url === null ? '' : dim(` at ${url}`)}`
 }
 
 function sandboxText({ name, why, isRequired }: RunningServer['sandbox']): string {
   if (name !== null) return `run in a sandbox ${dim(`(${name}; no network access unless you grant it)`)}`
-  if (isRequired) return `are refused ${dim(`(--sandbox required, and there is none: ${why})`)}`
+  if (isRequired) return `are refused ${dim(`(--sandbox required, but none is available: ${why})`)}`
   return `run with your permissions ${dim(`(no sandbox: ${why}; see \`waymark doctor\`)`)}`
 }
 
@@ -137,7 +141,7 @@ function isPortInUse(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
 }
 
-/** npm passes a Ctrl-C on that the terminal has sent us already; a person who means it again takes longer. */
+/** npm forwards a Ctrl-C that the terminal has already delivered; a signal within this time is that duplicate. */
 const SAME_SIGNAL_MS = 1000
 
 function stopSignal(): Promise<void> {

@@ -4,8 +4,8 @@ import { commandWith } from './options.ts'
 
 export function stopCommand(): Command {
   return commandWith('stop', ['project', 'dataDir', 'url'])
-    .description('Stop what the agent is doing; the next message in the queue starts by itself')
-    .argument('[conversation]', 'its id; default: the one that changed last')
+    .description('Stop the active run; the next message in the queue starts automatically')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
     .addHelpText(
       'after',
       `

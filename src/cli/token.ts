@@ -8,7 +8,7 @@ import { CommandError } from './output.ts'
 
 export function tokenCommand(): Command {
   return new Command('token')
-    .description('Make, list and revoke tokens')
+    .description('Create, list and revoke tokens')
     .addCommand(createCommand())
     .addCommand(listCommand())
     .addCommand(revokeCommand())
@@ -18,11 +18,11 @@ const MAX_DAYS = 36_500
 
 function createCommand(): Command {
   return commandWith('create', storeSettings)
-    .description('Make a token and print it, once')
-    .argument('<name>', 'what it is for')
-    .option('--tenant <tenant>', 'whose conversations it opens', 'default')
-    .option('--scopes <scopes>', `separated by commas: ${scopes.join(', ')}`, 'conversations:read')
-    .option('--days <days>', 'how long it is valid; default: until it is revoked')
+    .description('Create a token and print it once')
+    .argument('<name>', 'a name for the token')
+    .option('--tenant <tenant>', 'the tenant whose conversations it can access', 'default')
+    .option('--scopes <scopes>', `comma-separated: ${scopes.join(', ')}`, 'conversations:read')
+    .option('--days <days>', 'days until it expires (default: never)')
     .addHelpText(
       'after',
       `
@@ -45,7 +45,7 @@ Examples:
 
 function listCommand(): Command {
   return commandWith('list', storeSettings)
-    .description('List the tokens; the secrets themselves are kept nowhere')
+    .description('List the tokens; secrets are not stored')
     .action((flags: Record<string, string>) =>
       withStore(openExisting(flags), async ({ tokens }) => {
         for (const token of await tokens.list()) {
@@ -59,11 +59,11 @@ function listCommand(): Command {
 
 function revokeCommand(): Command {
   return commandWith('revoke', storeSettings)
-    .description('End a token at once')
-    .argument('<id>', 'as `waymark token list` shows it')
+    .description('Revoke a token immediately')
+    .argument('<id>', 'token id, as `waymark token list` shows it')
     .action((id: string, flags: Record<string, string>) =>
       withStore(openExisting(flags), async ({ tokens }) => {
-        if (!(await tokens.revoke(id))) throw new CommandError(`there is no token ${id}`)
+        if (!(await tokens.revoke(id))) throw new CommandError(`no token with id ${id}`)
         console.log(`revoked ${id}`)
       }),
     )
@@ -93,12 +93,12 @@ function parseScopes(text: string): Scope[] {
   const names = text.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !(scopes as readonly string[]).includes(name))
   if (unknown.length > 0)
-    throw new CommandError(`no such scope: ${unknown.map((name) => JSON.stringify(name)).join(', ')}`)
+    throw new CommandError(`unknown scope: ${unknown.map((name) => JSON.stringify(name)).join(', ')}`)
   return names as Scope[]
 }
 
 function parseDays(text: string): number {
   const days = Number(text)
-  if (!(days > 0 && days <= MAX_DAYS)) throw new CommandError(`--days takes a number up to ${MAX_DAYS}`)
+  if (!(days > 0 && days <= MAX_DAYS)) throw new CommandError(`--days must be a number up to ${MAX_DAYS}`)
   return days
 }

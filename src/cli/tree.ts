@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Family } from '../protocol/api/lines.ts'
-import { copyOf } from '../protocol/ids.ts'
+import { parseCopyWorkspaceId } from '../protocol/ids.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, dim, localTime, printable, printJson } from './output.ts'
@@ -9,9 +9,9 @@ type Member = Family['items'][number]
 
 export function treeCommand(): Command {
   return commandWith('tree', ['project', 'dataDir', 'url'])
-    .description('Show a conversation with all that were forked from the same beginning')
-    .argument('[conversation]', 'its id; default: the one that changed last')
-    .option('--json', 'print it as JSON')
+    .description('Show the whole family of a conversation: its root and all forks')
+    .argument('[conversation]', 'conversation id (default: the most recently changed)')
+    .option('--json', 'print as JSON')
     .addHelpText(
       'after',
       `
@@ -28,7 +28,7 @@ Examples:
     })
 }
 
-/** Depth first, without calling itself: families may be deep. */
+/** Depth first, without recursion, because families may be deep. */
 function* linesOf({ root, items }: Family, current: string): Generator<string> {
   const home = items.find((item) => item.conversation_id === root)?.workspace_id ?? null
   const children = new Map<string | null, Member[]>()
@@ -45,7 +45,7 @@ function* linesOf({ root, items }: Family, current: string): Generator<string> {
   }
 }
 
-/** Deeper than this one is not shifted any further: the line must fit. */
+/** Maximum indentation depth, so that lines still fit. */
 const MAX_SHIFT = 20
 
 function lineOf(member: Member, depth: number, isCurrent: boolean, home: string | null): string {
@@ -55,7 +55,7 @@ function lineOf(member: Member, depth: number, isCurrent: boolean, home: string 
   if (member.is_deleted) return `${shift}${dim(`${member.conversation_id}  deleted`)}${from}`
   const when = dim(localTime(member.updated_at))
   const title = member.title === null ? '' : `  ${printable(member.title)}`
-  const copy = copyOf(member.workspace_id)?.conversationId
+  const copy = parseCopyWorkspaceId(member.workspace_id)?.conversationId
   const files = copy === undefined || member.workspace_id === home ? '' : dim(`  files in workspaces/${copy}`)
   return `${shift}${bold(member.conversation_id)}  ${when}${title}${from}${files}${mark}`
 }

@@ -6,12 +6,12 @@ import { count, endProgress, printJson, showProgress } from './output.ts'
 
 export function verifyCommand(): Command {
   return commandWith('verify', storeSettings)
-    .description('Recompute every digest of the ledger and of every blob, and check what the ledger promises')
+    .description('Recompute all digests of the ledger and the blobs, and check the ledger rules')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-Works with or without a running server. Ends with 1 if anything is wrong.
+Works with or without a running server. Exits with 1 if it finds a flaw.
 
 Examples:
   waymark verify

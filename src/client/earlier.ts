@@ -4,7 +4,7 @@ import { applyFrames } from '../replay/reduce.ts'
 import { emptyTranscript, type Transcript } from '../replay/transcript.ts'
 import { type ClientOptions, request } from './request.ts'
 
-/** A part of a line that ends before some event and begins at a person's message, so that no run is torn. */
+/** A part of a line that ends before an event and starts at a person's message, so that no run is split. */
 export interface TranscriptPart {
   transcript: Transcript
   /** The cursor after its last event. */
@@ -13,14 +13,14 @@ export interface TranscriptPart {
 
 const PAGE = 1000
 
-/** Reads back from an event (without one, from the end) to a message, `atLeast` so many events or as many as a page holds. */
+/** Reads back from an event (default: the end) to a message, at least `atLeast` events or a full page. */
 export async function readBack(
   client: ClientOptions,
   conversationId: string,
   options: { before?: number; atLeast: number; signal?: AbortSignal },
 ): Promise<TranscriptPart> {
   const { atLeast, signal } = options
-  /** The last first. */
+  /** Last page first. */
   const pages: AnyFrame[][] = []
   let before = options.before ?? Number.MAX_SAFE_INTEGER
   let cursor: string | null = null
@@ -38,7 +38,7 @@ export async function readBack(
   }
 }
 
-/** The frames just before an event, as they stand in the ledger. */
+/** The frames just before an event, as stored in the ledger. */
 async function readPage(
   client: ClientOptions,
   conversationId: string,

@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 
-/** No word for this long, not even a heartbeat, means that the connection is dead. */
+/** Silence for this long, without even a heartbeat, means that the connection is dead. */
 const SILENCE_MS = 45_000
 
-/** The events of a response as they arrive, in the lots they arrive in. */
+/** Yields the events of a response in the batches in which they arrive. */
 export async function* readEventStream(
   response: Response,
   silenceMs: number = SILENCE_MS,
@@ -29,7 +29,7 @@ export async function* readEventStream(
 async function withinTime<T>(promise: Promise<T>, milliseconds: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the server has gone silent')), milliseconds)
+    timer = setTimeout(() => reject(new Error('the server stopped responding')), milliseconds)
   })
   try {
     return await Promise.race([promise, silence])

@@ -51,7 +51,7 @@ describe('a conversation read from its end', () => {
     return transcript
   }
 
-  /** Opens a feed; `until` waits for it to show this. */
+  /** Opens a feed; `until` waits until the shown transcript passes the test. */
   function opened(id: ConversationId) {
     const stop = new AbortController()
     const feed = server.client.feed(id)
@@ -74,7 +74,7 @@ describe('a conversation read from its end', () => {
     while ((shown()?.from ?? 2) > 1) await feed.earlier()
   }
 
-  it('[P6] [L7] shows its end first, and with what came before it the same as read from the beginning', {
+  it('[P6] [L7] shows its end first, and with its earlier parts the same as when read from the beginning', {
     timeout: 1_200_000,
   }, async () => {
     const command = fc.oneof(
@@ -113,7 +113,7 @@ describe('a conversation read from its end', () => {
         expect(all.entries.slice(-(first?.entries.length ?? 0))).toEqual(first?.entries)
         await toTheBeginning(one)
         expect(one.shown()).toEqual(all)
-        // And as it was at any event.
+        // It can also be read as of any event.
         for (const at of [1, Math.ceil(all.head / 2), all.head]) {
           const then = await server.client.transcriptAt(id, at)
           expect(then.head).toBe(at)
@@ -124,7 +124,7 @@ describe('a conversation read from its end', () => {
     )
   })
 
-  it('[P1] [L7] follows cuts, wherever they go through, and what is brought back', async () => {
+  it('[P1] [L7] follows cuts at any position, and undone deletions', async () => {
     const id = await newConversation(server.ledger)
     for (let i = 0; i < 8; i++) await turn(id, i, 150)
     const before = await whole(id)
@@ -144,7 +144,7 @@ describe('a conversation read from its end', () => {
       await toTheBeginning(one)
       expect(one.shown()).toEqual(before)
     }
-    // In the middle of a run that lies further back than what is followed.
+    // A cut in the middle of a run, before the part that is followed.
     await cutOf(server.ledger, id, { after: 200 })
     const cut = await whole(id)
     await one.until((transcript) => transcript.head === cut.head)
@@ -153,7 +153,7 @@ describe('a conversation read from its end', () => {
     await one.end()
   })
 
-  it('[P1] shows nothing of a line that was left, even when the new one has the same numbers', async () => {
+  it('[P1] shows nothing of a left line, even when the new line has the same event numbers', async () => {
     const id = await newConversation(server.ledger)
     for (let i = 0; i < 6; i++) await turn(id, i, 198)
     const cable = await cableTo(server.url)
@@ -171,7 +171,7 @@ describe('a conversation read from its end', () => {
     while ((now()?.from ?? 2) > 1) await feed.earlier()
     cable.pull()
     await cutOf(server.ledger, id, { after: 201 })
-    // So that a message stands again where the part that was read back ends.
+    // One more event, so that a message is again at the end of the earlier part.
     await append(id, [checkpoint], false)
     for (let i = 10; i < 18; i++) await turn(id, i, 97)
     cable.plug()
@@ -184,7 +184,7 @@ describe('a conversation read from its end', () => {
     await cable.close()
   })
 
-  it('[L7] goes on from where it was when it is followed again, whatever has left the line meanwhile', async () => {
+  it('[L7] resumes where it was when it is followed again, whatever was cut meanwhile', async () => {
     const id = await newConversation(server.ledger)
     for (let i = 0; i < 8; i++) await turn(id, i, 150)
     const feed = server.client.feed(id)
@@ -202,7 +202,7 @@ describe('a conversation read from its end', () => {
     await turn(id, 8, 20)
     const grown = await whole(id)
     await lookUntil(grown.head)
-    // What was read back is still there.
+    // The earlier parts are still loaded.
     expect(now()).toEqual(grown)
     await cutOf(server.ledger, id, { after: 300 })
     for (let i = 10; i < 14; i++) await turn(id, i, 250)
@@ -212,7 +212,7 @@ describe('a conversation read from its end', () => {
     expect(now()).toEqual(other)
   })
 
-  it('[P6] a run of thousands of events is never torn', async () => {
+  it('[P6] never splits a run of thousands of events', async () => {
     const id = await newConversation(server.ledger)
     for (let i = 0; i < 10; i++) await turn(id, i, 200)
     await turn(id, 10, 2600)

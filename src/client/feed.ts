@@ -6,20 +6,20 @@ import type { StreamOptions } from './stream.ts'
 import { followTranscript, type ReaderMemory } from './transcript.ts'
 
 /**
- * A conversation that is shown from its end: the last part first, then live events, and earlier parts when a person scrolls
- * there. However long it is, its end is there at once.
+ * Shows a conversation from its end: first the last part, then live events, and earlier parts as a person scrolls up.
+ * The end is available at once, however long the conversation is.
  */
 export interface Feed {
-  /** Until the signal aborts. Called again, it goes on from there. */
+  /** Follows until the signal aborts. A later call continues from there. */
   follow(options: FeedOptions): Promise<void>
-  /** Reads what lies before what is shown; nothing when that is the beginning. */
+  /** Reads the part before the one shown; does nothing at the beginning. */
   earlier(): Promise<void>
 }
 
 export interface FeedOptions extends Pick<StreamOptions, 'onState' | 'onQueue' | 'firstWaitMs'> {
   signal: AbortSignal
   onTranscript(transcript: Transcript): void
-  /** Before the transcript that shows it. */
+  /** Called before the transcript that shows the cut. */
   onCut?(after: number): void
 }
 
@@ -32,7 +32,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
   let live: Transcript = emptyTranscript()
   let reading: Promise<void> | null = null
   let tell: (transcript: Transcript) => void = () => {}
-  /** How often something has left the line. */
+  /** Number of cuts so far. */
   let cuts = 0
   const memory: ReaderMemory = { reader: null }
 
@@ -46,7 +46,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
     show()
   }
 
-  /** Numbers alone do not tell whether it is the same line: one that was cut may have grown as long again. */
+  /** Event numbers alone don't identify a line: after a cut it may have grown to the same length again. */
   function cut(after: number): void {
     cuts++
     if (before && after < before.head) before = null
@@ -57,7 +57,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
     if (from === 1) return
     const seen = cuts
     const { transcript } = await readBack(client, conversationId, { before: from, atLeast: EARLIER })
-    // While it was read the line may have changed.
+    // The line may have changed in the meantime.
     if (seen !== cuts || transcript.head !== (before?.from ?? live.from) - 1) return
     before = before ? joinTranscripts(transcript, before) : transcript
     show()
@@ -82,7 +82,7 @@ export function createFeed(client: ClientOptions, conversationId: string): Feed 
   }
 }
 
-/** The transcript as it was at an event, or at least its end. */
+/** The transcript at an event; only its end if it is long. */
 export async function transcriptAt(
   client: ClientOptions,
   conversationId: string,

@@ -3,6 +3,7 @@ import type {
   MemoryView,
   ResponseDetails,
   ResponseList,
+  UsageTotal,
   WantMemory,
 } from '../protocol/api/context.ts'
 import type {
@@ -35,8 +36,8 @@ import type {
   SendMessage,
   Stopped,
 } from '../protocol/api/runs.ts'
-import type { About } from '../protocol/api/service.ts'
-import type { ImportReport } from '../protocol/api/transfer.ts'
+import type { About, ModelList } from '../protocol/api/service.ts'
+import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
 import type {
   Approve,
@@ -54,11 +55,13 @@ import type {
   SessionView,
 } from '../protocol/api/work.ts'
 import type { Transcript } from '../replay/transcript.ts'
+import { readEventStream } from './event-stream.ts'
 import { createFeed, type Feed, transcriptAt } from './feed.ts'
-import { type ClientOptions, ConnectionError, request } from './request.ts'
+import { type ClientOptions, ConnectionError, RequestError, request } from './request.ts'
 import { type StreamItem, type StreamOptions, streamLedger } from './stream.ts'
 import { followTranscript, type TranscriptOptions } from './transcript.ts'
 
+export type * from '../replay/transcript.ts'
 export type { Feed, FeedOptions } from './feed.ts'
 export type { ClientOptions } from './request.ts'
 export { ConnectionError, RequestError } from './request.ts'
@@ -69,73 +72,80 @@ export interface Paging {
   cursor?: string
 }
 
-/** A Waymark server, typed. Every method throws a RequestError with the server's code when it is refused. */
+/** A typed client for a Waymark server. Every method throws a RequestError with the server's code on refusal. */
 export interface Client {
   createConversation(body?: CreateConversation, options?: { idempotencyKey?: string }): Promise<Conversation>
   listConversations(query?: Paging & { q?: string }): Promise<ConversationList>
   conversation(id: string): Promise<Conversation>
   changeConversation(id: string, patch: PatchConversation): Promise<Conversation>
   deleteConversation(id: string): Promise<DeletedConversation>
-  /** A new conversation with this one's history, up to an event or just before a message. */
+  /** Creates a conversation with this one's history, up to an event or just before a message. */
   fork(id: string, body?: Fork, options?: { idempotencyKey?: string }): Promise<Forked>
   branches(id: string): Promise<BranchList>
-  /** The whole family: the root, and all that were forked from it. */
+  /** The whole family: the root and all conversations forked from it. */
   tree(id: string): Promise<Family>
-  /** Takes a person's message and all after it off the line; the files stay. */
+  /** Removes a person's message and everything after it from the line; the files stay unchanged. */
   deleteMessage(id: string, messageId: string): Promise<DeletedMessage>
-  /** Undoes that; without a message, brings a deleted conversation back. */
+  /** Undoes a deletion of a message; without a message, restores a deleted conversation. */
   undelete(id: string, body?: Undelete): Promise<Undeleted>
   compare(id: string, other: string, query?: { limit?: number; diff?: boolean }): Promise<Comparison>
-  /** What the model was asked along the line, the last first. */
+  /** The model's responses along the line, newest first. */
   responses(id: string, query?: Paging): Promise<ResponseList>
   response(id: string, responseId: string): Promise<ResponseDetails>
-  /** What the model saw at an event: the last request up to there, by origin and tokens. */
+  /** The tokens of all model requests along the line. */
+  usage(id: string): Promise<UsageTotal>
+  /** The model's context at an event: the last request up to there, by origin and tokens. */
   context(id: string, query?: { at?: number | undefined }): Promise<ContextView>
-  /** How the model's memory is kept within its limit, and where that was done. */
+  /** The memory strategy and its limit, and where it was applied. */
   memory(id: string): Promise<MemoryView>
-  /** Shortens it with the next message. */
+  /** Shortens the model's memory with the next message. */
   shortenMemory(id: string, body: WantMemory): Promise<MemoryView>
   /** Lets the model see everything again. */
   undoMemory(id: string): Promise<MemoryView>
-  /** Removes what no conversation reaches any more; for admins. */
+  /** Removes data that no conversation reaches; for admins. */
   collect(body?: Collect): Promise<CollectionReport>
-  /** Who deleted what; for admins. */
-  /** One portable file with the whole family, as a tar archive. */
+  /** Exports the whole family as one portable tar archive. */
   export(id: string): Promise<ReadableStream<Uint8Array>>
-  /** Takes in such a file. */
-  import(archive: ReadableStream): Promise<ImportReport>
+  /** Imports an exported archive. */
+  import(
+    archive: ReadableStream,
+    options?: { onProgress?(progress: ImportProgress): void },
+  ): Promise<ImportReport>
+  /** The log of deletions; for admins. */
   audit(query?: Paging): Promise<AuditList>
   /** A page of the ledger: after a cursor, or the one that ends just before an event. */
   events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
-  /** What this server is, and what the token may do here. */
+  /** Describes the server, and what the token may do on it. */
   about(): Promise<About>
-  /** Null when the server can read and write; otherwise why it can't. */
+  /** The models that a conversation can choose from. */
+  models(): Promise<ModelList>
+  /** Null when the server can read and write; otherwise the reason why not. */
   notReady(): Promise<string | null>
   messages(id: string, query?: Paging): Promise<MessageList>
-  /** Puts a message into the queue. Sent again with the same key, it is accepted once. */
+  /** Adds a message to the queue; a repeated request with the same key is accepted once. */
   sendMessage(
     id: string,
     message: SendMessage,
     options?: { idempotencyKey?: string },
   ): Promise<AcceptedMessage>
-  /** A text that went with a message. */
+  /** A text attached to a message. */
   attachment(id: string, sha256: string): Promise<AttachmentView>
-  /** The whole of what a tool returned. */
+  /** The full output of a tool. */
   output(id: string, toolCallId: string): Promise<OutputView>
   queue(id: string): Promise<QueueView>
-  /** Takes a waiting message out of the queue. */
+  /** Removes a waiting message from the queue. */
   removeQueued(id: string, runId: string): Promise<void>
-  /** Changes a message that waits, or moves it. */
+  /** Changes or moves a waiting message. */
   editQueued(id: string, runId: string, body: EditQueued): Promise<QueueView>
   cancelRun(id: string, runId: string): Promise<void>
-  /** Stops the current run; answers which, if there is one. The queue goes on. */
+  /** Stops the current run, if any, and returns its id. The queue continues. */
   stop(id: string): Promise<Stopped>
-  /** The whole of what a tool waits to be allowed to do. */
+  /** The whole call that a tool waits for permission to run. */
   question(id: string, runId: string, toolCallId: string): Promise<QuestionView>
   /** Calls that are allowed without asking. */
   rules(): Promise<RuleList>
   removeRule(ruleId: string): Promise<void>
-  /** Answers a tool that asks whether it may run; a yes names the question. */
+  /** Answers a tool's question; an approval must name the question. */
   answerApproval(id: string, runId: string, answer: AnswerApproval): Promise<void>
   /** The work session: what has changed since the last approval. */
   session(id: string): Promise<SessionView>
@@ -145,24 +155,24 @@ export interface Client {
   checkpoints(id: string, query?: Paging): Promise<CheckpointList>
   checkpoint(id: string, checkpointId: string): Promise<CheckpointDetails>
   edits(id: string, query?: Paging & { path?: string }): Promise<FileEditList>
-  /** The files as they were at an event, or are now. */
+  /** The files at an event, or the current files. */
   files(
     id: string,
     query?: { at?: number | undefined; q?: string | undefined; limit?: number },
   ): Promise<FileList>
   file(id: string, query: { path: string; at?: number | undefined }): Promise<FileView>
-  /** Without `from`: since the last approval; without `to`: up to what is there now. */
+  /** Default `from`: the last approval; default `to`: the current files. */
   diff(
     id: string,
     query?: { from?: string | undefined; to?: string | undefined; path?: string | undefined },
   ): Promise<DiffView>
-  /** Frames as they come, in lots; reconnects by itself. */
+  /** Frames in the batches in which they arrive; reconnects automatically. */
   stream(id: string, options?: StreamOptions): AsyncGenerator<StreamItem[]>
-  /** The transcript as it grows; reconnects by itself. */
+  /** The transcript as it grows; reconnects automatically. */
   transcript(id: string, options?: TranscriptOptions): AsyncGenerator<Transcript>
-  /** The same from its end: for showing conversations of any length. */
+  /** The transcript, read from its end: for showing conversations of any length. */
   feed(id: string): Feed
-  /** The transcript as it was at an event; of a long one, its end. */
+  /** The transcript at an event; only its end if it is long. */
   transcriptAt(id: string, at: number, options?: { signal?: AbortSignal }): Promise<Transcript>
 }
 
@@ -197,19 +207,32 @@ export function createClient(options: ClientOptions): Client {
     responses: (id, query = {}) => json(`${one(id)}/responses`, { query: { ...query } }),
     response: (id, responseId) => json(`${one(id)}/responses/${encodeURIComponent(responseId)}`),
     context: (id, query = {}) => json(`${one(id)}/context`, { query: { ...query } }),
+    usage: (id) => json(`${one(id)}/usage`),
     memory: (id) => json(`${one(id)}/memory`),
     shortenMemory: (id, body) => json(`${one(id)}/memory`, { method: 'POST', body }),
     undoMemory: (id) => json(`${one(id)}/memory/undo`, { method: 'POST' }),
     collect: (body = {}) => json('/gc', { method: 'POST', body }),
     async export(id) {
       const { body } = await request(client, `${one(id)}/export`)
-      if (!body) throw new Error('the answer has no body')
+      if (!body) throw new Error('the response has no body')
       return body
     },
-    import: (archive) =>
-      json('/import', { method: 'POST', stream: archive, headers: { 'Content-Type': 'application/x-tar' } }),
+    async import(archive, { onProgress } = {}) {
+      const headers = { 'Content-Type': 'application/x-tar', Accept: 'text/event-stream' }
+      const response = await request(client, '/import', { method: 'POST', stream: archive, headers })
+      for await (const events of readEventStream(response)) {
+        for (const { event, data } of events) {
+          const body = JSON.parse(data)
+          if (event === 'progress') onProgress?.(body)
+          if (event === 'problem') throw new RequestError(body.status, body)
+          if (event === 'imported') return body
+        }
+      }
+      throw new ConnectionError(client.url, new Error('the connection closed before the import ended'))
+    },
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
+    models: () => json('/models'),
     async notReady() {
       const response = await (client.fetch ?? fetch)(`${client.url}/api/v1/ready`).catch((cause: unknown) => {
         throw new ConnectionError(client.url, cause)

@@ -1,17 +1,17 @@
 import type { Problem } from '../protocol/api/service.ts'
 
 export interface ClientOptions {
-  /** Where the server is, such as http://127.0.0.1:4747. In the page it serves: ''. */
+  /** The server's URL, such as http://127.0.0.1:4747; '' for the page that it serves. */
   url: string
-  /** The token, or how to get the current one. */
+  /** The token, or a function that returns the current one. */
   token?: string | (() => string)
   fetch?: typeof fetch
 }
 
-/** Statuses that may pass by themselves; all others won't. */
+/** Statuses of temporary errors. */
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
 
-/** An answer that is an error, with the server's stable code. */
+/** An error response, with the server's stable code. */
 export class RequestError extends Error {
   readonly status: number
   readonly code: string
@@ -26,22 +26,19 @@ export class RequestError extends Error {
     this.problem = problem
   }
 
-  /** Whether it may go away by itself. */
+  /** True for a temporary error. */
   get mayPass(): boolean {
     return PASSING.has(this.status)
   }
 }
 
-/** No answer at all: no server listens there, or the network is down. */
+/** No response: no server is listening there, or the network is down. */
 export class ConnectionError extends Error {
   constructor(url: string, cause: unknown) {
     const inner = (cause as Error).cause
-    super(
-      `no server answers at ${url} (${inner instanceof Error ? inner.message : (cause as Error).message})`,
-      {
-        cause,
-      },
-    )
+    super(`can't connect to ${url} (${inner instanceof Error ? inner.message : (cause as Error).message})`, {
+      cause,
+    })
     this.name = 'ConnectionError'
   }
 }
@@ -50,13 +47,13 @@ export interface RequestOptions {
   method?: string
   query?: Record<string, string | number | undefined>
   body?: unknown
-  /** A body that is sent as it comes. */
+  /** A body that is streamed. */
   stream?: ReadableStream
   headers?: Record<string, string>
   signal?: AbortSignal
 }
 
-/** The answer, if it is a good one. */
+/** The response, if it is a success. */
 export async function request(
   options: ClientOptions,
   path: string,

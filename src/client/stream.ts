@@ -6,15 +6,15 @@ import { readEventStream } from './event-stream.ts'
 import { type ClientOptions, RequestError, request } from './request.ts'
 
 export interface StreamOptions {
-  /** Where to go on; the beginning if there is none. */
+  /** Where to continue; default: the beginning. */
   cursor?: string
   /** False ends the stream at the head. Default: true. */
   follow?: boolean
   signal?: AbortSignal
   onState?: (state: StreamState) => void
-  /** Hears of the queue as it is, first and whenever it has changed. */
+  /** Called with the queue at first, and after every change. */
   onQueue?: (queue: QueueView) => void
-  /** The first wait before connecting again; it doubles up to 10 s. */
+  /** The first wait before reconnecting; it doubles up to 10 s. */
   firstWaitMs?: number
 }
 
@@ -29,8 +29,8 @@ const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 10_000
 
 /**
- * The frames from the cursor on, in the lots they arrive in. A connection that breaks is made again, with backoff, from
- * the last frame that was handed out: no frame is missing, none comes twice (L7).
+ * Yields the frames from the cursor on, in the batches in which they arrive. Reconnects with backoff after the last
+ * frame it yielded: no frame is missing or repeated (L7).
  */
 export async function* streamLedger(
   client: ClientOptions,
@@ -63,7 +63,7 @@ export async function* streamLedger(
       if (!follow) return
     } catch (error) {
       if (signal?.aborted) return
-      // A cursor that the server itself gave and does not know any more: a backup was restored. Everything is read again.
+      // The server no longer knows a cursor that it gave out: a backup was restored. Read everything again.
       if (error instanceof RequestError && error.code === 'bad_cursor' && cursor !== options.cursor) {
         cursor = undefined
         yield [{ type: 'cut', after: 0, cursor: null }]
@@ -86,12 +86,12 @@ function asItem(event: { id?: string | undefined; event?: string | undefined; da
     const { cut_after } = JSON.parse(event.data) as CutNotice
     return [{ type: 'cut', after: cut_after, cursor: event.id ?? null }]
   }
-  // Other named events are notices, not history; those this version does not know are passed over (L10).
+  // Other named events are notifications, not history; unknown ones are skipped (L10).
   if (event.event !== undefined || event.id === undefined) return []
   return [{ type: 'frame', cursor: event.id, frame: JSON.parse(event.data) as AnyFrame, text: event.data }]
 }
 
-/** Doubling, with chance in it, so that a thousand clients don't come back in the same moment. */
+/** Exponential backoff with jitter, so that a thousand clients don't reconnect at the same moment. */
 export function waitFor(failures: number, firstMs = FIRST_WAIT_MS): number {
   return Math.min(firstMs * 2 ** failures, LONGEST_WAIT_MS) * (0.5 + Math.random() / 2)
 }

@@ -32,7 +32,7 @@ describe('a client', () => {
     return message.message_id
   }
   const cut = (id: ConversationId, after: number) =>
-    server.ledger.cut({
+    server.ledger.deleteMessages({
       tenant: TENANT,
       conversationId: id,
       at: { after },
@@ -40,7 +40,7 @@ describe('a client', () => {
       by: 'a test',
     })
   const undo = (id: ConversationId, messageId: string) =>
-    server.ledger.undoCut({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
+    server.ledger.undeleteMessages({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
   const replayed = async (id: ConversationId) => {
     let transcript = emptyTranscript()
     for await (const next of server.client.transcript(id, { follow: false })) transcript = next
@@ -67,7 +67,7 @@ describe('a client', () => {
     }
   }
 
-  it('[L7] goes on by itself where its connection broke', async () => {
+  it('[L7] resumes by itself after a lost connection', async () => {
     const id = await newConversation(server.ledger)
     const { following, end } = follow(id)
     await answer(id, 'one', 'the first answer')
@@ -81,7 +81,7 @@ describe('a client', () => {
     await end()
   })
 
-  it('[L7] ends with the right transcript when the conversation was cut while it was away', async () => {
+  it('[L7] ends with the right transcript when the conversation was cut while it was disconnected', async () => {
     const id = await newConversation(server.ledger, { title: 'A title' })
     const { following, end } = follow(id)
     await answer(id, 'one', 'kept')
@@ -100,7 +100,7 @@ describe('a client', () => {
     await end()
   })
 
-  it('[L7] ends with the right transcript whatever is cut and undone, wherever, connected or not', {
+  it('[L7] ends with the right transcript after any cuts and undos, connected or not', {
     timeout: 600_000,
   }, async () => {
     const step = fc.oneof(
@@ -137,7 +137,7 @@ describe('a client', () => {
     await fc.assert(property, { numRuns: rounds(15, 300) })
   })
 
-  it('[L7] misses nothing when a cut is undone and done again around a break', async () => {
+  it('[L7] misses nothing when a cut is undone and redone around a lost connection', async () => {
     const id = await newConversation(server.ledger)
     const first = await answer(id, 'zero', '')
     await cut(id, 1)
@@ -155,7 +155,7 @@ describe('a client', () => {
     await end()
   })
 
-  it('does not try again what will not pass by itself', async () => {
+  it('does not retry permanent errors', async () => {
     const reading = client.stream(newId('conv')).next()
     await expect(reading).rejects.toMatchObject({ status: 404, code: 'conversation_not_found' })
     await expect(client.conversation('conv_x')).rejects.toBeInstanceOf(RequestError)
@@ -167,7 +167,7 @@ describe('a client', () => {
     )
   })
 
-  it('learns that its conversation was deleted while it followed', async () => {
+  it('gets an error when its conversation is deleted while it follows', async () => {
     const id = await newConversation(server.ledger)
     const stream = client.stream(id)
     await stream.next()
@@ -175,8 +175,8 @@ describe('a client', () => {
     await expect(stream.next()).rejects.toMatchObject({ code: 'conversation_not_found' })
   })
 
-  it('reads, changes, lists and pages, typed', async () => {
-    // About other files than this server has: no checkpoint of theirs comes in between.
+  it('creates, changes, lists, pages and deletes conversations', async () => {
+    // A workspace that this server does not have, so that no checkpoint events get in between.
     const about = { title: 'By the client', workspace_id: 'Another.Place' }
     const made = await client.createConversation(about, { idempotencyKey: newId('msg') })
     expect(await client.changeConversation(made.id, { title: 'Renamed' })).toMatchObject({ title: 'Renamed' })

@@ -6,21 +6,21 @@ import { type ClientOptions, RequestError } from './request.ts'
 import { pause, type StreamItem, type StreamOptions, streamLedger, waitFor } from './stream.ts'
 
 export interface TranscriptOptions extends Omit<StreamOptions, 'cursor'> {
-  /** Begin with the last so many events, or a few more, instead of the first. */
+  /** Start with about this many of the last events, instead of the first. */
   tail?: number
-  /** Called before the transcript that shows it: the events after this one are no longer on the line. */
+  /** Called before the transcript that shows the cut: events after this one are no longer on the line. */
   onCut?: (after: number) => void
 }
 
 /**
- * The transcript as it grows: a new one whenever frames have arrived. A cut through the middle of an entry takes the
- * whole entry away, and what is left of it is read again.
+ * Yields a new transcript whenever frames have arrived. A cut in the middle of an entry removes the whole entry; what
+ * is left of it is read again.
  */
 export async function* followTranscript(
   client: ClientOptions,
   conversationId: string,
   options: TranscriptOptions = {},
-  /** Handed in again, it goes on from where it was. */
+  /** Pass it again to continue from there. */
   memory: ReaderMemory = { reader: null },
 ): AsyncGenerator<Transcript> {
   const { tail, onCut = () => {}, ...streamOptions } = options
@@ -38,7 +38,7 @@ export async function* followTranscript(
       for (const item of items) if (item.type === 'cut') onCut(item.after)
       const next = reader?.take(items)
       again = next !== 'go on'
-      // What it began with has gone: it begins anew.
+      // Its start was removed from the line: open a new reader.
       if (next === 'begin again') reader = await openReader(client, conversationId, options)
       memory.reader = reader
       if (!reader) return
@@ -54,7 +54,7 @@ export interface ReaderMemory {
   reader: Reader | null
 }
 
-/** Null when it was called off. Whatever may pass by itself is waited for, as a stream does. */
+/** Null when aborted. Retries temporary errors, as a stream does. */
 async function openReader(
   client: ClientOptions,
   conversationId: string,
@@ -105,7 +105,7 @@ function createTranscriptReader(begin: Transcript, beginCursor: string | null) {
 
   return {
     transcript: () => transcript,
-    /** Where to read on; nothing when it is the beginning. */
+    /** Where to continue reading; undefined for the beginning. */
     cursor: () => places.findLast((place) => place.seq === transcript.head)?.cursor,
     take(items: readonly StreamItem[]): 'go on' | 'read again' | 'begin again' {
       let frames: (StreamItem & { type: 'frame' })[] = []

@@ -1,22 +1,24 @@
 import type { Cursor } from '../protocol/cursor.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 
-/** What the agent's graph remembers, step by step. The bytes are opaque to everything but the graph. */
+/** The states of the agent graph, step by step. Their bytes are opaque to everything but the graph. */
 export interface AgentStates {
-  /** Stores a state. Refused with `lease_lost` when another worker holds the run by now (L8). */
+  /** Stores a state. Throws `lease_lost` when another worker now holds the run (L8). */
   put(state: NewAgentState, fence: Fence | null): Promise<void>
   putWrites(place: StatePlace, writes: readonly AgentWrite[], fence: Fence | null): Promise<void>
-  /** The state with this id, or a thread's newest. A thread that lacks the id inherits it from whichever has it. */
+  /**
+   * The state with this id, or a thread's newest. A thread that lacks the id inherits it from the thread that has it.
+   */
   get(place: { threadId: string; namespace: string; id: string | null }): Promise<StoredAgentState | null>
   list(query: AgentStatesQuery): Promise<StoredAgentState[]>
-  /** What the states before this one have written to some channels, since each channel's last stored value. */
+  /** The values that earlier states wrote to these channels since each channel's last stored value. */
   history(place: StatePlace, channels: readonly string[]): Promise<Record<string, ChannelHistory>>
   deleteThread(threadId: string): Promise<void>
-  /** Stores older entries of a history once; states that come later name them. Storing the same again changes nothing. */
+  /** Stores older history entries once; later states refer to them. Storing the same chunk again changes nothing. */
   putEntries(chunk: EntryChunk, fence: Fence | null): Promise<void>
-  /** The chunk with this id and all before it, the oldest first. */
+  /** The chunk with this id and all chunks before it, oldest first. */
   entries(id: string): Promise<Uint8Array[]>
-  /** Where a run begins on its line: after which state, and where its own frames are. */
+  /** Where a run starts on its line: the agent state before it, and the cursor before its first frame. */
   past(query: { tenant: string; conversationId: ConversationId; runId: RunId }): Promise<RunPast>
 }
 
@@ -28,7 +30,7 @@ export interface ChannelHistory {
 }
 
 export interface EntryChunk {
-  /** The id of the agent state that it was taken from: it goes with that state. */
+  /** The id of the agent state it was taken from; it is removed with that state. */
   id: string
   parent: string | null
   bytes: Uint8Array
@@ -50,7 +52,7 @@ export interface AgentState extends StatePlace {
   parentId: string | null
   state: Typed
   metadata: Typed
-  /** The channels' values; of a new state only those that have changed, the others are its parent's. */
+  /** The channels' values. A new state has only the changed ones; the others are its parent's. */
   values: Record<string, Typed>
 }
 
@@ -84,8 +86,8 @@ export interface AgentStatesQuery {
 }
 
 export interface RunPast {
-  /** The last agent state on the line before the run, with the place of its mark. */
+  /** The last agent state on the line before the run, and the cursor of its frame. */
   state: { id: string; cursor: Cursor } | null
-  /** Right before the run's first frame; null when it has none yet. */
+  /** The cursor right before the run's first frame; null when it has none yet. */
   start: Cursor | null
 }

@@ -7,14 +7,14 @@ import type { ChainStep, ContextPart, HeldParts } from './responses.ts'
 import type { RunRecord } from './run-record.ts'
 import type { RunWriter } from './run-writer.ts'
 
-/** What answers messages. */
+/** Answers messages. */
 export interface Agent {
   /**
-   * Works on one message until there is nothing left to do, writing frames as it goes. Throws a ModelFailure when the
-   * model can't be had, and whatever `signal` was aborted with when it is.
+   * Works on one message until it is done, writing frames as it goes. Throws a ModelFailure when the model is
+   * unavailable, and the abort reason of `signal` when it aborts.
    */
   run(turn: Turn): Promise<TurnOutcome>
-  /** What the model would be told with the next message, but for the message. */
+  /** The parts that would be sent with the next message, without the message itself. */
   preview(where: {
     tenant: string
     conversationId: ConversationId
@@ -26,21 +26,21 @@ export interface Turn {
   tenant: string
   conversationId: ConversationId
   runId: RunId
-  /** Where its files are; null when it is about none. */
+  /** The workspace of its files; null when it has none. */
   workspaceId: string | null
   hold: RunHold
   message: { messageId: string; content: string; extras: MessageExtras }
-  /** Otherwise a person with that scope must approve each tool that changes files. */
+  /** If false, a person with that scope must approve each tool that changes files. */
   mayChangeFiles: boolean
   writer: RunWriter
-  /** The run's frames so far; not empty when another worker has worked on it before. */
+  /** The run's frames so far; not empty when another worker has already worked on it. */
   record: RunRecord
   signal: AbortSignal
   /** Renews the lease, by the database's clock; throws `lease_lost` when another worker holds the run (R4). */
   confirmHold(): Promise<void>
-  /** Makes the call one that a person can answer: before they are shown the question. */
+  /** Stores the question, so that it can be answered by the time it is shown. */
   ask(toolCallId: string, question: Question): Promise<void>
-  /** Waits for their answer. */
+  /** Waits for a person's answer. */
   answerTo(toolCallId: string): Promise<PersonsAnswer>
 }
 
@@ -52,14 +52,14 @@ export interface PersonsAnswer {
 }
 
 export interface TurnOutcome {
-  /** The agent state to go on from. */
+  /** The agent state that the next run continues from. */
   stateId: string
   status: 'completed' | 'incomplete'
   reason: string | null
   usage: Usage
 }
 
-/** The model could not be had, or gave up. */
+/** The model was unavailable or failed. */
 export class ModelFailure extends Error {
   readonly code: string
   readonly isRetryable: boolean
@@ -72,7 +72,7 @@ export class ModelFailure extends Error {
   }
 }
 
-/** A person wants the run to stop. */
+/** A person cancelled the run. */
 export class Cancelled extends Error {
   readonly by: string
 

@@ -2,7 +2,7 @@ import { isTerminalKind } from '../protocol/frame-kinds.ts'
 import type { AppendRefusal } from './ledger.ts'
 import type { DraftText } from './seal.ts'
 
-/** A run as the ledger knows it. */
+/** A run's state in the ledger. */
 export interface RunState {
   /** The segment it writes to. */
   segment: number
@@ -15,12 +15,12 @@ export interface RunState {
 export interface AppendAttempt {
   runId: string | null
   epoch: number | null
-  /** How many frames of the run were sent before these. */
+  /** Number of the run's frames sent before these. */
   after: number
   drafts: readonly DraftText[]
 }
 
-/** Whether these frames may go on to the conversation's head segment (L5, L8). Null means yes. */
+/** Why these frames may not be appended to the conversation's head segment (L5, L8); null if they may. */
 export function refuseAppend(
   headSegment: number | null,
   run: RunState | undefined,
@@ -32,17 +32,17 @@ export function refuseAppend(
   if (run.epoch !== attempt.epoch) return 'lease_lost'
   if (run.ended) return 'run_ended'
   if (run.segment !== headSegment) return 'segment_cut'
-  // Frames are sent without waiting for each: when one could not be stored, no later one may be (L3).
+  // Frames are sent without waiting for each one: if one could not be stored, no later one may be (L3).
   if (run.frames !== attempt.after) return 'frame_missing'
   return null
 }
 
-/** Whether a repeated append was stored the first time: the run has exactly the frames that it would have then. */
+/** True if a repeated append was stored the first time: the run has exactly the frames it would have then. */
 export function wasStored(run: RunState | undefined, attempt: AppendAttempt): boolean {
   return run?.epoch === attempt.epoch && run?.frames === attempt.after + attempt.drafts.length
 }
 
-/** A terminal frame must be its run's last, and only runs have one (L5). Breaking that is a mistake in our code. */
+/** A terminal frame must be its run's last, and only runs have one (L5). A violation is a bug in our code. */
 export function assertTerminalIsLast(attempt: Pick<AppendAttempt, 'runId' | 'drafts'>): void {
   const terminal = attempt.drafts.findIndex((draft) => isTerminalKind(draft.kind))
   if (terminal < 0) return

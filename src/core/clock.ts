@@ -3,12 +3,10 @@ export interface Clock {
   now(): number
 }
 
-export const systemClock: Clock = { now: () => Date.now() }
-
 let lastMilliseconds = Number.NaN
 let lastText = ''
 
-/** ISO with milliseconds. Frames come many to a millisecond, so the last text is kept. */
+/** ISO with milliseconds. Caches the last text, because many frames share a millisecond. */
 export function timestamp(milliseconds: number): string {
   if (milliseconds !== lastMilliseconds) {
     lastText = new Date(milliseconds).toISOString()

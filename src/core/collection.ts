@@ -11,6 +11,8 @@ export const auditActions = [
   'conversation.undeleted',
   'collected',
   'conversation.imported',
+  'rule.created',
+  'rule.removed',
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 
@@ -33,10 +35,10 @@ export interface Unreachable {
   checkpoints: number
 }
 
-/** How much of each was removed. */
+/** Counts of what a collection removed. */
 export interface Removed {
   events: number
-  /** Of their frames. */
+  /** Total size of their frames. */
   bytes: number
   messages: number
   checkpoints: number
@@ -52,35 +54,35 @@ export interface Swept {
 
 export interface CollectCommand {
   by: string
-  /** Whose record it goes into; null for everybody's. */
+  /** The tenant whose audit log records it; null for all tenants. */
   of: string | null
-  /** Only looks. */
+  /** Only reports what would be removed. */
   isDryRun?: boolean
-  /** Does not wait for the retention time, for the deletions of that tenant. */
+  /** Skips the retention time, for this tenant's deletions. */
   now?: boolean
 }
 
-/** Removes what no line reaches any more (D3): safe while everything else goes on, and when it is killed. */
+/** Removes events that no line reaches (D3). Safe alongside all other work, and when killed. */
 export interface Collecting {
   collect(command: CollectCommand): Promise<CollectionReport>
 }
 
 /**
- * What the collector needs of the store. Once something has expired it can't be brought back, and nothing that no line
- * reaches then can ever be reached again: so it may be removed bit by bit, by anybody, while everything else goes on.
+ * The collector's access to the store. Once a line has expired it can't be restored, and events that no line reaches
+ * then stay unreachable. So any process may remove them in small steps while everything else continues.
  */
 export interface CollectionStore {
-  /** What was left or deleted before this time can't be brought back any more; of all tenants, or of one. */
+  /** Expires lines left and conversations deleted before this time, for one tenant or for all. */
   expire(before: number, tenant: string | null): Promise<void>
-  /** What no line reaches, as if that had expired. */
+  /** Events that no line would reach after such an expiry. */
   unreachable(before: number, tenant: string | null, limit: number): Promise<Unreachable[]>
-  /** Removes some of it, from the end; answers how much, and whether that was all. */
+  /** Removes some of the events, from the end; returns what was removed and whether that was all. */
   collect(part: Unreachable): Promise<{ removed: Removed; isDone: boolean }>
-  /** Removes what is left of expired conversations, and keys and tokens that are over since this time. */
+  /** Removes the remains of expired conversations, and keys and tokens that expired before this time. */
   sweep(before: number): Promise<Swept>
-  /** Which of these blobs nothing refers to. */
+  /** Those of these blobs that nothing refers to. */
   unreferenced(keys: readonly string[]): Promise<string[]>
-  /** How many checkpoints have ever been removed: when it has grown, files that only they had can go. */
+  /** How many checkpoints were ever removed. When it has grown, files that only they had can be removed. */
   checkpointsRemoved(): Promise<number>
 
   note(entry: Pick<AuditEntry, 'by' | 'details'> & { tenant: string | null }): Promise<void>

@@ -1,7 +1,7 @@
 import type { DeletedConversation, DeletedMessage, Undeleted } from '../protocol/api/lines.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
-/** Deletes and brings back, as people ask for it: runs are stopped first (D2). Methods that refuse throw a WaymarkError. */
+/** Deletes and restores messages and conversations; stops runs first (D2). Refusals throw a WaymarkError. */
 export interface Deletions {
   deleteMessage(command: DeletionCommand & { messageId: string }): Promise<DeletedMessage>
   undeleteMessage(command: DeletionCommand & { messageId: string }): Promise<Undeleted>

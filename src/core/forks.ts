@@ -3,7 +3,7 @@ import type { Restored } from '../protocol/api/work.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { Idempotency, Place } from './ledger.ts'
 
-/** Forks, with the files as they are wanted. */
+/** Forks conversations and prepares their files. */
 export interface Forks {
   fork(request: ForkRequest): Promise<Forked>
 }
@@ -15,7 +15,7 @@ export interface ForkRequest {
   /** Null: after the last event. */
   at: Place | null
   title?: string | undefined
-  /** Leave them alone; put them back to the place first; or give the fork a working copy of its own. */
+  /** Keep the files as they are, restore them to the place first, or give the fork its own working copy. */
   files: 'keep' | 'restore' | 'copy'
   idempotency?: Idempotency | undefined
 }
@@ -23,6 +23,6 @@ export interface ForkRequest {
 export interface Forked {
   conversation: Conversation
   repeated: boolean
-  /** What putting the files back did; null when nothing was to be done. */
+  /** The result of restoring the files; null when nothing was restored. */
   restored: Restored | null
 }

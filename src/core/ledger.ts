@@ -7,62 +7,62 @@ import type { ConversationId, RunId, SegmentId } from '../protocol/ids.ts'
 import type { LinePart } from './line.ts'
 
 /**
- * The ledger: append-only segments of events, and the lines they make (docs/spec/ledger.md). Methods that refuse throw
- * a WaymarkError; `append` returns its refusals, since a worker branches on them.
+ * The ledger: append-only segments of events, and the lines they form (docs/spec/ledger.md). Refusals throw a
+ * WaymarkError; `append` returns them instead, since a worker branches on them.
  */
 export interface Ledger {
   create(command: CreateConversationCommand): Promise<CreateResult>
   append(command: AppendCommand): Promise<AppendResult>
-  /** A new conversation whose line is this one's up to a place. */
+  /** Creates a conversation that inherits this line up to a place. */
   fork(command: ForkCommand): Promise<CreateResult>
-  /** The fork that was made for this request before, or null. */
+  /** The fork that an earlier request with this key created, or null. */
   forkedBefore(tenant: string, idempotency: Idempotency): Promise<Conversation | null>
-  /** The same for the conversation itself: the events after the place leave its line (D1). */
-  cut(command: CutCommand): Promise<Cut>
-  /** Back to the line that the conversation left last of those that have this message: undoes a cut (D3). */
-  undoCut(command: UndoCutCommand): Promise<UndoneCut>
-  /** The message, if it can be deleted; refuses otherwise. Of one that has been, what was answered then. */
-  deletable(tenant: string, id: ConversationId, messageId: string): Promise<Cut | null>
-  /** Refuses when there is no line with this message to go back to. */
-  undeletable(tenant: string, id: ConversationId, messageId: string): Promise<void>
-  /** Merges the settings and, if there is one, appends the new title. */
+  /** Removes the events after a place from the conversation's own line (D1). */
+  deleteMessages(command: DeleteCommand): Promise<Deletion>
+  /** Undoes a cut: returns to the last line the conversation left that contains this message (D3). */
+  undeleteMessages(command: UndeleteCommand): Promise<Undeletion>
+  /** Throws unless the message can be deleted. Returns the earlier answer if it was already deleted, otherwise null. */
+  findDeletion(tenant: string, id: ConversationId, messageId: string): Promise<Deletion | null>
+  /** Throws unless a retained line still contains the message. */
+  assertCanUndelete(tenant: string, id: ConversationId, messageId: string): Promise<void>
+  /** Merges the settings and appends the new title, if any. */
   change(tenant: string, id: ConversationId, change: ConversationChange): Promise<void>
   remove(tenant: string, id: ConversationId, by: string): Promise<void>
-  /** Undoes that. */
+  /** Undoes `remove`. */
   undoRemove(tenant: string, id: ConversationId, by: string): Promise<void>
 
   /** Starts a run on the conversation's head and returns its first epoch. */
   openRun(command: OpenRunCommand): Promise<RunHold>
   /**
-   * Raises the run's epoch, so that its previous holder can't append any more (L8). With `from`, only when that is
-   * still its epoch: for a holder that continues after a frame that was not stored.
+   * Raises the run's epoch, so that its previous holder can no longer append (L8). With `from`, only if that is still
+   * its epoch: for a holder that continues after a frame that was not stored.
    */
   takeRun(tenant: string, runId: RunId, from?: number): Promise<RunHold>
 
   page(query: PageQuery): Promise<Page>
   /**
-   * Pages from the cursor to the head, then each new one as it is committed, until the signal aborts. The first comes
-   * at once, empty if need be.
+   * Pages from the cursor to the head, then each new page as it is committed, until the signal aborts. The first page
+   * comes at once, even if empty.
    */
   follow(query: PageQuery, signal: AbortSignal): AsyncIterable<Page>
   line(tenant: string, id: ConversationId): Promise<LinePart[]>
   conversation(tenant: string, id: ConversationId): Promise<Conversation>
-  /** Whether the tenant has, or had, this conversation. */
+  /** True if the tenant has, or had, this conversation. */
   owns(tenant: string, id: ConversationId): Promise<boolean>
   conversations(query: ConversationsQuery): Promise<ConversationsPage>
   messages(query: PageQuery): Promise<MessagesPage>
   branches(tenant: string, id: ConversationId): Promise<Branch[]>
-  /** All that were forked from the same root, however many forks ago. */
+  /** All conversations forked, directly or indirectly, from the same root. */
   family(tenant: string, id: ConversationId): Promise<FamilyMember[]>
-  /** The last event before a place, and the checkpoint with the files as they were there; null: as they are now. */
+  /** The last event before a place, and the checkpoint of its files; null means the current files. */
   checkpointAt(
     tenant: string,
     id: ConversationId,
     at: Place | null,
   ): Promise<{ after: number; checkpointId: string | null }>
-  /** Fails when the store can't be read. */
+  /** Throws when the store can't be read. */
   ping(): Promise<void>
-  /** Throws when the store takes no write. */
+  /** Throws when the store can't be written. */
   probeWrite(): Promise<void>
   close(): Promise<void>
 }
@@ -77,7 +77,7 @@ export interface CreateConversationCommand {
   idempotency?: Idempotency
 }
 
-/** A POST that may be sent again: the same key gets the first answer back, with a different request it is refused. */
+/** Makes a POST repeatable: the same key returns the first answer; with a different request it is refused. */
 export interface Idempotency {
   key: string
   fingerprint: string
@@ -85,7 +85,7 @@ export interface Idempotency {
 
 export interface CreateResult {
   conversation: Conversation
-  /** True when the same request had been answered before, and this is that answer. */
+  /** True when this is the answer to an earlier identical request. */
   repeated: boolean
 }
 
@@ -97,7 +97,7 @@ export interface ConversationChange {
 export interface RunHold {
   runId: RunId
   epoch: number
-  /** How many frames the run had when it was taken. */
+  /** Number of frames of the run when it was claimed. */
   frames: number
 }
 
@@ -105,8 +105,8 @@ export interface AppendCommand {
   tenant: string
   conversationId: ConversationId
   /**
-   * The run these frames belong to, as `openRun` or `takeRun` returned it: what was sent is counted by that very object.
-   * Null for what happens outside a run.
+   * The run of these frames: the same object that `openRun` or `takeRun` returned, because sent frames are counted by
+   * it. Null for events outside a run.
    */
   run: RunHold | null
   frames: FrameDraft[]
@@ -137,7 +137,7 @@ export interface ForkCommand {
   idempotency?: Idempotency
 }
 
-export interface CutCommand {
+export interface DeleteCommand {
   tenant: string
   conversationId: ConversationId
   at: Place
@@ -145,26 +145,26 @@ export interface CutCommand {
   by: string
 }
 
-export interface Cut {
+export interface Deletion {
   messageId: string
-  /** The last event that is still on the line. */
+  /** The last event that remains on the line. */
   cutAfter: number
-  /** The files as they were before the message. */
+  /** The checkpoint of the files before the message. */
   checkpointId: string | null
-  /** When, in milliseconds: the retention time counts from here. */
+  /** When it was cut, in milliseconds; the retention time counts from here. */
   at: number
 }
 
-export interface UndoCutCommand {
+export interface UndeleteCommand {
   tenant: string
   conversationId: ConversationId
   messageId: string
   by: string
 }
 
-export interface UndoneCut {
+export interface Undeletion {
   headEventNumber: number
-  /** The first message that left the line by this, if any did: undoing its cut leads back. */
+  /** The first message that this removed from the line, if any; undoing its cut returns to that line. */
   leftMessageId: string | null
   at: number
 }
@@ -180,7 +180,7 @@ export interface PageQuery {
   conversationId: ConversationId
   cursor: Cursor | null
   limit: number
-  /** Instead of reading on from a cursor: the page that ends just before this event. */
+  /** Returns the page that ends just before this event, instead of reading on from a cursor. */
   before?: number
 }
 
@@ -191,9 +191,9 @@ export interface Page {
   firstSeq: number
   /** The frames, to the byte. */
   frames: readonly string[]
-  /** Which segment each run of frames stands in. */
+  /** The segment of each range of frames. */
   parts: readonly Pick<LinePart, 'segmentId' | 'from' | 'to'>[]
-  /** Where reading goes on. */
+  /** The cursor to continue reading from. */
   last: Cursor
   /** The chained digest at `last`, in hex. */
   digest: string
@@ -208,10 +208,10 @@ export interface MessagesPage {
 export interface ConversationsQuery {
   tenant: string
   limit: number
-  /** The last conversation of the page before. */
+  /** The last conversation of the previous page. */
   after: { updatedAt: string; id: string } | null
   search: string | null
-  /** Only those that work there; default: all. */
+  /** Only conversations of this workspace; default: all. */
   workspaceId?: string | null
 }
 
@@ -220,7 +220,7 @@ export interface ConversationsPage {
   next: { updatedAt: string; id: string } | null
 }
 
-/** One of a family, its root first. Of deleted ones only their place is told. */
+/** A member of a family, root first. Deleted members keep only their place. */
 export interface FamilyMember {
   id: string
   title: string | null

@@ -1,11 +1,11 @@
 import type { Notice } from '../protocol/frames.ts'
 
-/** How much of a value goes into one frame; the whole is kept elsewhere. */
+/** Maximum size of a value in one frame; the full value is stored elsewhere. */
 export const MAX_ARGUMENTS_TEXT = 8000
 export const MAX_ARGUMENT_STRING = 4000
 export const MAX_OUTPUT_STRING = 8000
 
-/** The first so many characters, never half of one. */
+/** The first `most` characters, without splitting a surrogate pair. */
 export function cutText(text: string, most: number): string {
   if (text.length <= most) return text
   const last = text.charCodeAt(most - 1)
@@ -13,10 +13,10 @@ export function cutText(text: string, most: number): string {
   return text.slice(0, splits ? most - 1 : most)
 }
 
-/** The beginning and the end, with a word on what lies between: how something went is often said last. */
+/** The beginning and the end, with a note about what was left out between: the end often has the result. */
 export function cutMiddle(text: string, most: number): string {
   if (text.length <= most) return text
-  const note = `\n[… ${(text.length - most).toLocaleString('en')} characters and more are left out here …]\n`
+  const note = `\n[… ${(text.length - most).toLocaleString('en')} or more characters left out …]\n`
   const tail = Math.floor(most / 4)
   const head = cutText(text, most - tail - note.length)
   const rest = text.slice(-tail)
@@ -24,7 +24,7 @@ export function cutMiddle(text: string, most: number): string {
   return head + note + (splits ? rest.slice(1) : rest)
 }
 
-/** A copy in which no string is longer than `most`; each one that was leaves a notice with its path. */
+/** A copy in which no string is longer than `most`; each shortened string adds a notice with its path. */
 export function limitStrings(
   value: unknown,
   most: number,
@@ -50,6 +50,6 @@ export function truncatedNotice(path: string, length: number, most: number): Not
   return {
     type: 'truncated',
     path,
-    message: `${length.toLocaleString('en')} characters, of which ${most.toLocaleString('en')} are here.`,
+    message: `${length.toLocaleString('en')} characters; ${most.toLocaleString('en')} shown.`,
   }
 }

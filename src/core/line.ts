@@ -1,7 +1,7 @@
 import type { ConversationId, SegmentId } from '../protocol/ids.ts'
 
 /**
- * A line is what a conversation shows: its segments from the root to the head, each with the run of event numbers it
+ * A line is what a conversation shows: its segments from the root to the head, each with the range of event numbers it
  * contributes. Numbers count along the line, so a child's first event is its parent's cut + 1 and nothing is copied:
  *
  *   root   1 2 3 4 5 6 7
@@ -13,7 +13,7 @@ export interface LinePart {
   segmentId: SegmentId
   conversationId: ConversationId
   from: number
-  /** The last event this part contributes; of the last part, the head. */
+  /** The last event this part contributes; for the last part, the head. */
   to: number
 }
 
@@ -42,8 +42,8 @@ export interface ReadingPlace {
 }
 
 /**
- * Where a reader goes on whose cursor lies at the end of `read`, the line it has seen. Null when the two lines share
- * nothing, so that the cursor belongs to another family.
+ * Where a reader continues whose cursor is at the end of `read`, the line it has seen. Null when the lines share no
+ * segment, so the cursor belongs to another family.
  */
 export function placeOnLine(line: Line, read: Line): ReadingPlace | null {
   let after: number | null = null

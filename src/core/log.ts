@@ -1,4 +1,4 @@
-/** Where the server writes what operators need to know. */
+/** The server's log for operators. */
 export interface Log {
   error(details: object, message: string): void
   info(details: object, message: string): void

@@ -1,39 +1,39 @@
-import type { Entry, ModelItem } from './context.ts'
+import { type Entry, originOf } from './request-plan.ts'
 
 /**
- * What the model still sees of a long conversation. Pure decisions: what people see, and the ledger, never change by it (C6).
+ * Decides what the model still sees of a long conversation. Pure; never changes the transcript or the ledger (C6).
  *
  * - `trim` drops the oldest turns.
- * - `summarize` drops them too, and puts a summary in their place.
- * - `compact` leaves out what tools were asked and answered in older turns; when that is not enough, it trims.
+ * - `summarize` also drops them, and replaces them with a summary.
+ * - `compact` removes tool calls and outputs from older turns; if that is not enough, it trims.
  */
 export type MemoryStrategy = 'trim' | 'summarize' | 'compact'
 
 export interface MemorySituation {
   entries: readonly Entry[]
-  /** The message that is being answered: its turn is never touched. */
+  /** The message being answered; its turn is never changed. */
   turn: string
   strategy: MemoryStrategy
-  /** How many tokens a request may have. */
+  /** Maximum number of tokens in a request. */
   budget: number
-  /** Tokens of what goes along besides: instructions, tools, files, snippets. */
+  /** Tokens of everything else in the request: instructions, tools, files, snippets. */
   besides: number
-  /** Do it whether or not it is too much. */
+  /** Apply the strategy even if the request is within budget. */
   isWanted: boolean
 }
 
 export interface MemoryPlan {
   kept: Entry[]
-  /** What a summary has to stand for, an earlier summary included; empty when there is to be none. */
+  /** Entries that the summary must cover, including an earlier summary; empty for no summary. */
   summarized: Entry[]
-  /** Turns that the model does not see any more. */
+  /** Turns that the model no longer sees. */
   dropped: string[]
   tokensBefore: number
 }
 
-/** When it is too much, more is taken away than needed: otherwise the next message would be too much again. */
+/** Over budget, entries are dropped down to this share of it; otherwise the next message would exceed it again. */
 const AIM = 0.7
-/** The part of the room for what was said that a summary may take. */
+/** The share of the history's budget that a summary may use. */
 const SUMMARY = 0.3
 const LONGEST_SUMMARY = 2000
 
@@ -41,7 +41,7 @@ export function summaryTokens({ budget, besides }: Pick<MemorySituation, 'budget
   return Math.max(50, Math.min(Math.floor((budget - besides) * SUMMARY), LONGEST_SUMMARY))
 }
 
-/** Null when nothing is to be done. */
+/** Null when the memory stays as it is. */
 export function planMemory(situation: MemorySituation): MemoryPlan | null {
   const { entries, turn, strategy, budget, besides, isWanted } = situation
   const tokensBefore = tokensOf(entries)
@@ -53,7 +53,7 @@ export function planMemory(situation: MemorySituation): MemoryPlan | null {
   const turns = turnsOf(shortened, turn)
   const dropped: string[] = []
   let kept = shortened
-  // A summary is replaced by one that includes it, and what is only trimmed is not told of at all.
+  // A new summary replaces and includes the earlier one; trimmed turns leave no trace.
   const before = kept.filter((entry) => entry.turn === null)
   if (strategy === 'summarize') kept = kept.filter((entry) => entry.turn !== null)
   for (const oldest of turns) {
@@ -77,45 +77,42 @@ export function tokensOf(entries: readonly Entry[]): number {
   return entries.reduce((sum, entry) => sum + entry.tokens, 0)
 }
 
-/** Turns that may go, the oldest first. */
+/** Turns that may be dropped, oldest first. */
 function turnsOf(entries: readonly Entry[], current: string): string[] {
   const turns = new Set(entries.flatMap((entry) => entry.turn ?? []))
   turns.delete(current)
   return [...turns]
 }
 
-interface KnownItem {
-  type?: string
-  name?: string
-}
-
-/** Replaces the calls, outcomes and reasoning of older turns by one line. */
+/** Replaces the calls, outcomes and reasoning of each older turn with one line. */
 function withoutTools(entries: readonly Entry[], current: string): Entry[] {
   const kept: Entry[] = []
   const notes = new Map<string, { entry: Entry; names: string[] }>()
   for (const entry of entries) {
-    const { type, name } = entry.item as KnownItem
-    const isWork = type === 'reasoning' || type?.includes('_call') === true
+    const origin = originOf(entry)
+    const isWork = ['reasoning', 'tool_call', 'tool_output'].includes(origin.type)
     if (entry.turn === null || entry.turn === current || !isWork) {
       kept.push(entry)
       continue
     }
     let note = notes.get(entry.turn)
     if (!note) {
-      note = { entry: { item: {}, turn: entry.turn, tokens: 0 }, names: [] }
+      const noteOrigin = { type: 'message' as const, role: 'assistant' as const, message_id: entry.turn }
+      note = { entry: { origin: noteOrigin, item: {}, turn: entry.turn, tokens: 0 }, names: [] }
       notes.set(entry.turn, note)
       kept.push(note.entry)
     }
-    if (name !== undefined && type?.endsWith('_call')) note.names.push(name)
+    if (origin.type === 'tool_call') note.names.push(origin.name)
   }
   for (const { entry, names } of notes.values()) {
-    const content = `[Tools were used here: ${names.join(', ') || 'none of ours'}. What they returned is left out.]`
+    const content = `[Tools used here: ${names.join(', ') || 'no local ones'}. Their output is left out.]`
     entry.item = { role: 'assistant', content }
     entry.tokens = Math.ceil(content.length / 4)
   }
   return kept
 }
 
-export function summaryItem(text: string): ModelItem {
-  return { role: 'user', content: `<summary of="what was said before">\n${text}\n</summary>` }
+export function summaryEntry(text: string, tokens: number): Entry {
+  const content = `<summary of="the earlier conversation">\n${text}\n</summary>`
+  return { origin: { type: 'summary' }, item: { role: 'user', content }, turn: null, tokens }
 }

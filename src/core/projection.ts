@@ -2,8 +2,8 @@ import { gzipSync } from 'node:zlib'
 import type { FrameKind } from '../protocol/frame-kinds.ts'
 
 /**
- * Projections are read models that can be rebuilt from the ledger. Each row stands at the event it comes from, so rows
- * follow their segment through forks, cuts and undone cuts without any rule of their own.
+ * Projections are read models that can be rebuilt from the ledger. Each row is keyed by the event it comes from, so
+ * rows follow their segment through forks, cuts and undone cuts without rules of their own.
  */
 export interface ProjectedPlace {
   segment: number
@@ -55,7 +55,7 @@ export interface BranchRow {
   created_at: string
 }
 
-/** Which agent state goes with which message. */
+/** The agent state that belongs to a message. */
 export interface AgentCheckpointRow {
   segment: number
   seq: number
@@ -63,16 +63,16 @@ export interface AgentCheckpointRow {
   message_id: string
 }
 
-/** Where a tool call's outcome stands. */
+/** The event with a tool call's outcome. */
 export interface ToolOutputRow {
   segment: number
   seq: number
   tool_call_id: string
-  /** The blob with the whole of it, when the frame holds only the beginning. */
+  /** The blob with the full output, when the frame holds only the beginning. */
   output_ref: string | null
 }
 
-/** A snapshot of the files, and the branch it stands on. */
+/** A checkpoint of the files, and its branch. */
 export interface CheckpointRow {
   segment: number
   seq: number
@@ -84,43 +84,43 @@ export interface CheckpointRow {
   files: number
   changed: number
   excluded: number
-  /** Counts a conversation's checkpoints: which came last is not told by clocks. */
+  /** Counts a conversation's checkpoints; clocks can't tell which is the last. */
   number: number
   created_at: string
 }
 
-/** How a work session ended, and which came after it. */
+/** How a work session ended, and the session after it. */
 export interface SessionClosingRow {
   segment: number
   seq: number
   conversation_id: string
   work_session: string
   status: 'merged' | 'abandoned'
-  /** What the next session begins with. */
+  /** The checkpoint that the next session starts with. */
   checkpoint_id: string
   next_session: string
   created_at: string
 }
 
-/** A text that was sent along with a message. */
+/** A text attached to a message. */
 export interface AttachmentRow {
   segment: number
   seq: number
-  /** Which of the message's. */
+  /** Its index among the message's attachments. */
   place: number
   name: string
   sha256: string
   bytes: number
 }
 
-/** Where the model's memory was cut short, or made whole again. */
+/** An event that shortened the model's memory, or restored it. */
 export interface MemoryRow {
   segment: number
   seq: number
   conversation_id: string
   /** The blob with the summary. */
   summary_ref: string | null
-  /** The frame's own account, as JSON. */
+  /** The frame's `checkpoint` field, as JSON. */
   details: string
   created_at: string
 }
@@ -190,7 +190,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   },
   final: (rows, place, fields) => {
     const final = fields.final as { response_text?: string }
-    // An answer has no id of its own: there is one a run, so the run's id names it.
+    // An answer has no id of its own. Each run has one answer, so the run's id identifies it.
     const message_id = place.runId ?? `event_${place.seq}`
     const content = final.response_text ?? ''
     rows.messages.push(messageRow(place, { message_id, role: 'assistant', content, checkpoint_id: null }))
@@ -210,7 +210,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   },
   'workspace.checkpoint': (rows, place, fields) => {
     rows.checkpoints.push({
-      ...placeOf(place),
+      ...placeColumns(place),
       run_id: place.runId,
       checkpoint_id: String(fields.checkpoint_id),
       work_session: String(fields.work_session),
@@ -230,14 +230,14 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
   'memory.checkpoint': (rows, place, fields) => {
     const checkpoint = fields.checkpoint as { summary_ref?: unknown }
     rows.memories.push({
-      ...placeOf(place),
+      ...placeColumns(place),
       summary_ref: typeof checkpoint.summary_ref === 'string' ? storable(checkpoint.summary_ref) : null,
       details: storable(JSON.stringify(checkpoint)),
     })
   },
   'file.edit': (rows, place, fields) => {
     rows.file_edits.push({
-      ...placeOf(place),
+      ...placeColumns(place),
       run_id: place.runId,
       tool_call_id: typeof fields.tool_call_id === 'string' ? storable(fields.tool_call_id) : null,
       path: storable(fields.path),
@@ -270,7 +270,7 @@ export function emptyRows(): ProjectionRows {
   }
 }
 
-/** Adds the rows that one frame stands for. The frame may be whole or a draft: only its own fields are looked at. */
+/** Adds the rows of one frame. The frame may be sealed or a draft: only its own fields are read. */
 export function projectFrame(
   rows: ProjectionRows,
   place: ProjectedPlace,
@@ -289,12 +289,12 @@ function projectTitle(rows: ProjectionRows, place: ProjectedPlace, fields: Recor
   rows.titles.push({ segment: place.segment, seq: place.seq, title, search_text: searchable(title) })
 }
 
-/** Postgres takes neither NUL nor half a character. */
+/** Postgres accepts neither NUL nor lone surrogates. */
 function storable(value: unknown): string {
   return String(value).replaceAll('\u0000', '').toWellFormed()
 }
 
-function placeOf({ segment, seq, conversationId, timestamp }: ProjectedPlace) {
+function placeColumns({ segment, seq, conversationId, timestamp }: ProjectedPlace) {
   return { segment, seq, conversation_id: conversationId, created_at: timestamp }
 }
 
@@ -306,8 +306,8 @@ function closing(
 ): SessionClosingRow {
   const { closed_at = place.timestamp } = fields
   return {
-    ...placeOf(place),
-    // Told of again since messages were deleted, it still happened when it did.
+    ...placeColumns(place),
+    // A restated closing keeps its original timestamp.
     created_at: String(closed_at),
     work_session: String(fields.closed_session),
     status,

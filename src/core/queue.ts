@@ -1,50 +1,60 @@
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 import type { Idempotency, RunHold } from './ledger.ts'
-import type { Grant, Question } from './questions.ts'
+import type { Always, Grant, Question } from './questions.ts'
 import type { RagScope } from './retrieval.ts'
 
-/** How many messages may wait after the one that is being answered (R1). */
+/** How many messages may wait after the one being answered (R1). */
 export const MAX_WAITING = 10
+
+/** Refuses a message when the conversation has this many runs in its queue; null accepts it. */
+export function refuseEnqueue(runs: number): { refused: 'queue_full'; why: string } | null {
+  // The first run is active or about to start, so it doesn't count as waiting.
+  if (runs <= MAX_WAITING) return null
+  return { refused: 'queue_full', why: `${MAX_WAITING} messages are already waiting. Try again later.` }
+}
 
 /**
  * The durable queue: accepted messages whose runs have not ended. A run leaves it in the transaction that stores its
- * terminal frame. Methods that refuse throw a WaymarkError.
+ * terminal frame. Refusals throw a WaymarkError.
  */
 export interface Queue {
-  /** Accepts a message; the same Idempotency-Key is accepted once (R6). */
+  /** Accepts a message, once per Idempotency-Key (R6). */
   enqueue(command: EnqueueCommand): Promise<Accepted>
   read(tenant: string, conversationId: ConversationId): Promise<QueueState>
-  /** How many messages wait, and how many are worked on, in all conversations. */
+  /** Number of waiting messages and active runs, in all conversations. */
   depths(): Promise<{ waiting: number; active: number }>
-  /** Takes a message out that is still waiting. */
+  /** Removes a message that is still waiting. */
   remove(tenant: string, conversationId: ConversationId, runId: RunId): Promise<void>
-  /** Changes the words of a waiting message, or its place among those that wait, counted from 1. */
+  /** Changes the content of a waiting message, or its position among the waiting ones, counted from 1. */
   edit(command: EditQueuedCommand): Promise<void>
-  /** Asks for the run to be stopped: it ends as cancelled. One that still waits leaves the queue. */
+  /** Requests cancellation of a run. A run that is still waiting leaves the queue. */
   cancel(command: CancelCommand & { runId: RunId }): Promise<void>
-  /** The same for whichever run is the current one; answers which, or null when there is none (R2). */
+  /** Cancels the current run and returns its id; null if there is none (R2). */
   stop(command: CancelCommand): Promise<RunId | null>
-  /** The same for the active run; also removes and returns all messages that wait after it (D2). */
+  /** Cancels the active run; also removes and returns all messages that wait after it (D2). */
   stopAll(command: CancelCommand): Promise<{ runId: RunId | null; waiting: WaitingMessage[] }>
 
-  /** Stores that a person is asked; asking again for the same call changes nothing. */
+  /** Stores a question for a person; storing it again for the same call changes nothing. */
   ask(runId: RunId, toolCallId: string, question: Question): Promise<void>
-  /** The question of a call that waits for an answer. */
+  /** The question of a call that is waiting for an answer. */
   question(query: QuestionQuery): Promise<Question>
   answer(command: AnswerCommand): Promise<void>
 
   /** Claims the next free run for this worker; null when there is none. */
   claim(command: ClaimCommand): Promise<Claim | null>
-  /** Holds these runs for longer; answers which are still the worker's own. */
+  /** Extends the leases of these runs; returns those that the worker still holds. */
   renew(worker: string, runIds: readonly string[], leaseMs: number): Promise<RunId[]>
-  /** What people have asked of an active run so far. */
-  wishes(runId: RunId): Promise<Wishes>
-  /** Lets go of all runs of this worker; without one, of everybody's: for a process that knows it is alone. */
+  /** Cancellation and answers that people have sent for an active run. */
+  signals(runId: RunId): Promise<Signals>
+  /**
+   * Releases all runs of this worker. Without an argument, releases all runs: only for a process that knows it is
+   * alone.
+   */
   release(worker?: string): Promise<void>
-  /** Forgets a run that can't have a terminal frame any more, because its conversation or its place has gone. */
+  /** Removes a run that can't end with a terminal frame, because its conversation or its place no longer exists. */
   abandon(runId: RunId): Promise<void>
 
-  /** Tells whose queue has changed; null means that any may have. Returns how to stop listening. */
+  /** Reports the conversation whose queue has changed; null means any may have. Returns a function to unsubscribe. */
   onChange(listener: (conversationId: string | null) => void): () => void
 }
 
@@ -55,26 +65,28 @@ export interface EnqueueCommand {
   messageId: string
   content: string
   extras?: MessageExtras
-  /** Whether the sender may change files; otherwise a person with that scope must approve each tool that does. */
+  /** True if the sender may change files; otherwise a person with that scope must approve each tool that does. */
   mayChangeFiles: boolean
   idempotency?: Idempotency
 }
 
-/** What goes with a message besides its words. */
+/** The parts of a message other than its text. */
 export interface MessageExtras {
-  /** Files whose whole text the model should see; with `content`, as it is in an editor and not yet on disk. */
+  /** Files to send whole to the model; `content` is the unsaved text of an editor. */
   activeFiles?: { path: string; content: string | null }[]
-  /** Texts that were sent along, kept as blobs. */
+  /** Attached texts, stored as blobs. */
   attachments?: Attachment[]
-  /** Which files snippets may come from. */
+  /** Limits which files snippets may come from. */
   ragScope?: RagScope
 }
 
 export interface Attachment {
   name: string
-  /** Of its text: the blob's key. */
+  /** SHA-256 of its text, which is the blob's key. */
   sha256: string
   bytes: number
+  /** For images, whose text is a data URL. */
+  media_type?: string
 }
 
 export interface EditQueuedCommand {
@@ -88,7 +100,7 @@ export interface EditQueuedCommand {
 export interface Accepted {
   messageId: string
   runId: RunId
-  /** How many runs come before it. */
+  /** Number of runs before it. */
   position: number
   repeated: boolean
 }
@@ -116,11 +128,11 @@ export interface AnswerCommand extends CancelCommand {
   toolCallId: string
   approved: boolean
   reason: string | null
-  /** Which question is answered; needed for a yes. */
+  /** The question being answered; required for an approval. */
   questionSha256: string | null
   grant: Grant
-  /** The same call is allowed from now on. */
-  always: boolean
+  /** Allows the same call without asking from now on. */
+  always: Always | null
 }
 
 export interface QuestionQuery {
@@ -133,9 +145,9 @@ export interface QuestionQuery {
 export interface ClaimCommand {
   worker: string
   leaseMs: number
-  /** The workspaces this process holds. Runs of conversations that name none are anybody's. */
+  /** The workspaces of this process. Any process may claim runs of conversations without a workspace. */
   workspaceIds: readonly string[]
-  /** Runs that it works on already: a process that was paused does not take them over from itself. */
+  /** Runs that this process already works on, so that a process that was paused doesn't take them over from itself. */
   held: readonly string[]
 }
 
@@ -148,14 +160,14 @@ export interface Claim {
   extras: MessageExtras
   mayChangeFiles: boolean
   hold: RunHold
-  /** Whether another worker held it before and is gone. */
+  /** True if another worker held it before and disappeared. */
   isTakenOver: boolean
 }
 
-export interface Wishes {
-  /** Whether it is still in the queue: a run that is not has ended, or has no place any more. */
+export interface Signals {
+  /** False once the run has left the queue: it has ended, or its place no longer exists. */
   isQueued: boolean
-  /** Who wants it stopped. */
+  /** Who requested the cancellation. */
   cancelledBy: string | null
   answers: { toolCallId: string; approved: boolean; reason: string | null; by: string; grant: Grant }[]
 }

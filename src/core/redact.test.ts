@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Notice } from '../protocol/frames.ts'
 import { createTextRedactor, isSecretKey, redact } from './redact.ts'
 
-describe('secrets', () => {
+describe('redaction', () => {
   it.each([
     'api_key',
     'apiKey',
@@ -13,9 +13,9 @@ describe('secrets', () => {
     'client-secret',
     'PASSWORD',
     'bearerValue',
-  ])('%s names one', (key) => expect(isSecretKey(key)).toBe(true))
+  ])('treats %s as a secret key', (key) => expect(isSecretKey(key)).toBe(true))
 
-  it('are left out by the names of their keys, with a notice each', () => {
+  it('removes secrets by the names of their keys, with a notice for each', () => {
     const notices: Notice[] = []
     const value = { user: 'me', password: 'p', deep: [{ api_key: ['k'], input_tokens: 3, token: null }] }
     expect(redact(value, 'output', notices)).toEqual({
@@ -26,7 +26,7 @@ describe('secrets', () => {
     expect(notices.map((notice) => notice.path)).toEqual(['output.password', 'output.deep.0.api_key'])
   })
 
-  it('are left out of text that comes in pieces as they are of the whole, wherever it is split', () => {
+  it('removes the same secrets from streamed text as from the whole text, wherever it is split', () => {
     const key = fc.constantFrom('path', 'token', 'api_key', 'pass"word', 'secret', 'total_tokens', 'a\\b', '')
     const { value } = fc.letrec((tie) => ({
       value: fc.oneof(
@@ -63,7 +63,7 @@ describe('secrets', () => {
     )
   })
 
-  it('never show for a moment', () => {
+  it('never shows a secret, even when text arrives character by character', () => {
     const redactor = createTextRedactor()
     const shown = '{"api_key":"sk-12345","path":"a"}'
       .split('')

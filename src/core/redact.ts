@@ -1,6 +1,6 @@
 import type { Notice } from '../protocol/frames.ts'
 
-/** Secrets by the names of their keys: values that people and disks need not see. */
+/** Redacts secrets by the names of their keys: neither people nor disks need these values. */
 
 export const REDACTED = '<redacted>'
 
@@ -11,7 +11,7 @@ export function isSecretKey(key: string): boolean {
   return SECRET_WORDS.some((word) => name.includes(word))
 }
 
-/** `input_tokens` and its friends are counts. */
+/** `input_tokens` and similar keys are counts. */
 function isCountKey(key: string): boolean {
   return /tokens$/i.test(key)
 }
@@ -21,7 +21,7 @@ function hides(key: string, value: unknown): boolean {
   return !(isCountKey(key) && typeof value !== 'string')
 }
 
-/** A copy without secrets; each one that was there leaves a notice with its path. */
+/** A copy without secrets; each redacted value adds a notice with its path. */
 export function redact(value: unknown, path: string, notices: Notice[]): unknown {
   if (Array.isArray(value)) return value.map((one, index) => redact(one, `${path}.${index}`, notices))
   if (typeof value !== 'object' || value === null) return value
@@ -30,13 +30,13 @@ export function redact(value: unknown, path: string, notices: Notice[]): unknown
     const isHidden = hides(key, one)
     if (isHidden) notices.push(redactedNotice(`${path}.${key}`))
     const safe = isHidden ? REDACTED : redact(one, `${path}.${key}`, notices)
-    // A key such as __proto__ is a key like any other here.
+    // Defines the property, so that a key such as __proto__ is treated like any other.
     Object.defineProperty(copy, key, { value: safe, enumerable: true, writable: true, configurable: true })
   }
   return copy
 }
 
-/** The same for a text: what it hides if it is JSON. */
+/** Redacts a text if it is JSON. */
 export function redactText(text: string): string {
   let value: unknown
   try {
@@ -48,7 +48,7 @@ export function redactText(text: string): string {
 }
 
 function redactedNotice(path: string): Notice {
-  return { type: 'redacted', path, message: 'A value was left out because of the name of its key.' }
+  return { type: 'redacted', path, message: 'Redacted because of its key name.' }
 }
 
 export interface TextRedactor {
@@ -60,8 +60,8 @@ export interface TextRedactor {
 type Hiding = 'nothing' | 'string' | 'nested' | 'literal'
 
 /**
- * The same for JSON that arrives in pieces, such as a call's arguments while the model writes them: no piece may show
- * what the whole would not. Text that is no JSON passes unchanged.
+ * Redacts JSON that arrives in pieces, such as a call's arguments while the model writes them: no piece may show what
+ * the whole would not. Text that is not JSON passes unchanged.
  */
 export function createTextRedactor(): TextRedactor {
   const containers: ('object' | 'array')[] = []

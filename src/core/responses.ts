@@ -4,8 +4,8 @@ import type { Fence } from './agent-states.ts'
 import type { RagScope } from './retrieval.ts'
 
 /**
- * One round trip to the model, as it was (C1). What was asked is stored before it is sent, what came of it when it has
- * ended: two rows that never change.
+ * One round trip to the model (C1). The request is stored before it is sent, the response when it has ended: two rows
+ * that never change.
  */
 export interface NewResponse {
   id: string
@@ -17,10 +17,10 @@ export interface NewResponse {
   details: RequestDetails
 }
 
-/** All that is known about a request besides its body. */
+/** Everything known about a request besides its body. */
 export interface RequestDetails {
   model: string
-  /** Where it goes; null for the provider's own address. */
+  /** The provider's base URL; null for its default. */
   provider: string | null
   message_id: string
   question: string
@@ -29,14 +29,14 @@ export interface RequestDetails {
   repository?: string | null
   branch?: string | null
   languages?: string[]
-  /** Which files snippets could come from; null for all. */
+  /** Limits which files snippets could come from; null for all. */
   rag_scope: RagScope | null
-  /** The provider's id of the response that this one goes on from. */
+  /** The provider's id of the response that this one continues. */
   previous_response_id: string | null
   chain: ChainStep
-  /** What the body is made of, and what was left out of it. */
+  /** The parts of the body, and those left out of it. */
   parts: ContextPart[]
-  /** What the provider has from earlier requests of the chain. Records of earlier versions list it among the parts. */
+  /** Parts that the provider holds from earlier requests of the chain. Earlier versions list them in `parts`. */
   held?: HeldParts
 }
 
@@ -45,17 +45,14 @@ export interface HeldParts {
   tokens: number
 }
 
-/**
- * How a request stands to those before it: the first of its line; going on from the last; or the beginning of a new chain, and
- * why.
- */
+/** How a request relates to earlier ones: the first of its line, a follow-up, or the start of a new chain and why. */
 export type ChainStep = 'first' | 'follow_up' | 'expired' | 'refused' | 'changed' | 'memory' | 'not_kept'
 
-/** A piece of what the model is told. */
+/** A part of the model's context. */
 export interface ContextPart {
   origin: PartOrigin
   tokens: number
-  /** Whether it is in this request's body. */
+  /** True if it is in this request's body. */
   sent: boolean
   /** Why it was sent, or left out. */
   why: string
@@ -65,7 +62,7 @@ export type PartOrigin =
   | { type: 'instructions' }
   | { type: 'tools'; count: number }
   | { type: 'summary' }
-  /** The older part of a long history, in one. */
+  /** The older part of a long history, as one part. */
   | { type: 'history'; parts: number }
   | { type: 'message'; role: 'user' | 'assistant'; message_id: string | null }
   | { type: 'tool_call'; tool_call_id: string; name: string }
@@ -77,11 +74,17 @@ export type PartOrigin =
 
 export interface ResponseEnd {
   status: 'completed' | 'incomplete' | 'failed' | 'cancelled'
-  /** What the provider calls it. */
+  /** The provider's id of the response. */
   providerId: string | null
-  /** The provider's own account of it, if it gave one. */
+  /** The response as the provider returned it, if it did. */
   response: string | null
-  usage: { input_tokens: number; output_tokens: number; total_tokens: number } | null
+  usage: {
+    input_tokens: number
+    output_tokens: number
+    total_tokens: number
+    cached_tokens?: number
+    cost?: number
+  } | null
   error: { code: string; message: string } | null
 }
 
@@ -89,7 +92,7 @@ export interface StoredResponse {
   id: string
   runId: string
   conversationId: string
-  /** The last event before it was asked for. */
+  /** The last event before the request. */
   eventNumber: number
   createdAt: string
   details: RequestDetails
@@ -99,19 +102,30 @@ export interface StoredResponse {
 export interface Responses {
   begin(response: NewResponse, fence: Fence): Promise<void>
   end(id: string, end: ResponseEnd): Promise<void>
-  /** Those on the conversation's line, the last first. */
+  /** Responses on the conversation's line, newest first. */
   list(query: ResponsesQuery): Promise<{ items: StoredResponse[]; next: string | null }>
-  /** With what was sent and what came back. */
+  /** The usage of every request on the line, added up. */
+  usage(tenant: string, conversationId: ConversationId): Promise<LineUsage>
+  /** Includes the request and the response body. */
   get(
     tenant: string,
     conversationId: ConversationId,
     id: string,
   ): Promise<StoredResponse & { request: string; response: string | null }>
-  /** Where the model's memory was changed on the line, the last first. */
+  /** Changes to the model's memory on the line, newest first. */
   memories(tenant: string, conversationId: ConversationId): Promise<MemoryMark[]>
 }
 
-/** Where the model's memory was changed: what was kept, what was dropped, and the summary. */
+export interface LineUsage {
+  requests: number
+  input: number
+  output: number
+  cached: number
+  /** Null when no provider reported any. */
+  cost: number | null
+}
+
+/** A change to the model's memory: what was kept, what was dropped, and the summary. */
 export interface MemoryMark {
   eventNumber: number
   checkpoint: Frame<'memory.checkpoint'>['checkpoint']
@@ -124,6 +138,6 @@ export interface ResponsesQuery {
   conversationId: ConversationId
   limit: number
   cursor: string | null
-  /** Only those that were asked for up to this event. */
+  /** Only responses requested up to this event. */
   upTo?: number
 }

@@ -1,6 +1,6 @@
-/** What is indexed and how it is found: pieces of files by words and by meaning (C7). */
+/** The index and its search: chunks of files, found by words and by meaning (C7). */
 
-/** Which files a search may look at. */
+/** Limits which files a search considers. */
 export interface RagScope {
   /** Globs, such as `src/**`. */
   paths?: string[] | undefined
@@ -14,7 +14,7 @@ export interface NewChunk {
   startLine: number
   endLine: number
   text: string
-  /** The text as words to be searched for. */
+  /** The text as search words. */
   words: string
 }
 
@@ -33,43 +33,43 @@ export interface ChunkHit {
   text: string
 }
 
-/** An index is divided into scopes: a workspace, or one attachment. */
+/** An index is divided into scopes: a workspace, or an attachment. */
 export interface IndexStore {
   files(scope: string): Promise<IndexedFile[]>
-  /** In the place of what the file had before. */
+  /** Replaces the file's earlier chunks. */
   put(scope: string, file: IndexedFile, chunks: readonly NewChunk[]): Promise<void>
   remove(scope: string, paths: readonly string[]): Promise<void>
-  /** The best first. */
+  /** Best match first. */
   searchWords(query: IndexQuery & { terms: readonly string[] }): Promise<ChunkHit[]>
-  /** Those that are alike enough, by the cosine of their vectors. */
+  /** Chunks whose vectors have at least this cosine similarity. */
   searchVectors(
     query: IndexQuery & { vector: Float32Array; embedder: string; minLikeness: number },
   ): Promise<ChunkHit[]>
   /** Those of these chunks that are still indexed. */
   chunks(scopes: readonly string[], ids: readonly string[]): Promise<ChunkHit[]>
-  /** Chunks that this embedder has not seen. */
+  /** Chunks that this embedder has not embedded yet. */
   unembedded(embedder: string, limit: number): Promise<{ no: number; path: string; text: string }[]>
   setVectors(embedder: string, vectors: readonly { no: number; vector: Float32Array }[]): Promise<void>
 }
 
 export interface IndexQuery {
   scopes: readonly string[]
-  /** Only these; null for all. */
+  /** Only these paths; null for all. */
   paths: readonly string[] | null
   limit: number
 }
 
-/** Turns texts into vectors, somewhere else than on the event loop. */
+/** Turns texts into vectors, off the event loop. */
 export interface Embedder {
   name: string
   embed(texts: readonly string[], urgency: 'now' | 'later'): Promise<Float32Array[]>
   close(): Promise<void>
 }
 
-/** Constant of reciprocal rank fusion: how little the first places count more than the next. */
+/** The constant of reciprocal rank fusion: the larger it is, the less the first ranks outweigh the next. */
 const RANK_OFFSET = 60
 
-/** Merges rankings: what is near the top of several comes first. */
+/** Merges rankings: hits near the top of several rankings come first. */
 export function mergeRanks<T>(
   rankings: readonly (readonly T[])[],
   keyOf: (hit: T) => string,

@@ -2,19 +2,19 @@ import type { AnyFrame, Frame, FrameDraft } from '../protocol/frames.ts'
 import { type Grant, noGrant } from './questions.ts'
 
 /**
- * What a run's frames say so far: which items are open, which calls have begun, which have an outcome. Made from the
- * frames alone, so a worker that takes a run over knows what the one before it knew (R3, R4).
+ * The state of a run according to its frames: open items, calls that have begun, calls with an outcome. Derived from
+ * the frames alone, so a worker that takes over a run knows what its previous holder knew (R3, R4).
  */
 export interface RunRecord {
   note(frame: FrameDraft | AnyFrame): void
   hasMessage(): boolean
   openItems(): OpenItem[]
   call(toolCallId: string): CallRecord | undefined
-  /** Calls that have neither an outcome nor an end. */
+  /** Calls with neither an outcome nor an ended status. */
   openCalls(): CallRecord[]
-  /** What the last response that said anything has said. */
+  /** The output of the last response that produced text. */
   said(): { text: string; refusal: string; reasoning: string }
-  /** Whether the model has put anything out at all. */
+  /** True if the model has produced any output. */
   hasOutput(): boolean
 }
 
@@ -26,16 +26,16 @@ export interface OpenItem {
 }
 
 export interface CallRecord {
-  /** The frame that asked for it; null while its arguments are being written. */
+  /** The frame that requested it; null while its arguments are still streaming. */
   asked: FrameDraft<'tool.arguments.done'> | null
-  /** It may have had its effect: only a call that can't have any is run again. */
+  /** The call may have had its effect; only a call without side effects is run again. */
   hasBegun: boolean
-  /** Its last status says that it has ended. */
+  /** Its last status is a final one. */
   hasEnded: boolean
   outcome: Frame<'tool.output'> | FrameDraft<'tool.output'> | null
   approval: 'requested' | 'approved' | 'denied' | null
   grant: Grant
-  /** The question that was asked last. */
+  /** The last question asked for it. */
   questionSha256: string | null
 }
 
@@ -48,7 +48,7 @@ export function createRunRecord(frames: Iterable<FrameDraft | AnyFrame> = []): R
   let hasOutput = false
   let said: Said = { text: '', refusal: '', reasoning: '', responseId: undefined }
 
-  /** An answer is what the last response says: what came before tools were called is on its way there. */
+  /** The last response is the answer; text before tool calls is intermediate. */
   function saidBy(responseId: string | undefined): Said {
     if (said.responseId !== responseId) said = { text: '', refusal: '', reasoning: '', responseId }
     return said
@@ -143,12 +143,12 @@ function noteApproval(call: CallRecord, frame: FrameDraft<'tool.approval'>): voi
   call.questionSha256 = frame.question_sha256 ?? call.questionSha256
 }
 
-/** The frames that close what was left open. */
+/** Frames that close open items. */
 export function closeItems(record: RunRecord): FrameDraft<'output_item.done'>[] {
   return record.openItems().map((item) => ({ kind: 'output_item.done', ...item, status: 'incomplete' }))
 }
 
-/** The same for calls that no worker will resume: no card is left without an outcome. */
+/** Frames that close calls which no worker will resume, so that no call is left without an outcome. */
 export function closeCalls(record: RunRecord): FrameDraft[] {
   return record.openCalls().flatMap(({ asked, hasBegun }) => {
     if (!asked) return []
@@ -159,7 +159,7 @@ export function closeCalls(record: RunRecord): FrameDraft[] {
       item_id,
       tool_call_id,
     }
-    const output = hasBegun ? 'What came of it is not known.' : 'Not run.'
+    const output = hasBegun ? 'Outcome unknown.' : 'Not run.'
     const tool = { tool_type, tool_call_id, status: 'failed', name: tool_name }
     return [
       { kind: 'tool.output', ...place, tool_type, output },

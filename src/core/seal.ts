@@ -9,11 +9,11 @@ export interface Tip {
   digest: Uint8Array
 }
 
-/** A frame's own fields as JSON text, `kind` among them, before the ledger has given it a place. */
+/** A frame's own fields as JSON text, including `kind`, before the ledger has sealed it. */
 export interface DraftText {
   kind: string
   text: string
-  /** Where the text is kept when it is too large for a row: the SHA-256 of its UTF-8 bytes. */
+  /** The blob that holds the text when it is too large for a row: the SHA-256 of its UTF-8 bytes. */
   blob: string | null
 }
 
@@ -28,7 +28,7 @@ export interface SealedEvent {
   seq: number
   bytesBefore: number
   bytes: number
-  /** The frame; of a spilled one only its head, which `blob` completes. */
+  /** The frame; only its head when `blob` has the rest. */
   frame: string
   blob: string | null
   digest: Uint8Array
@@ -36,10 +36,10 @@ export interface SealedEvent {
 
 export const DIGEST_BYTES = 32
 
-/** What the first event of a root segment is chained to. */
+/** The tip that the first event of a root segment is chained to. */
 export const genesis: Tip = { seq: 0, bytes: 0, digest: new Uint8Array(DIGEST_BYTES) }
 
-/** Gives a draft its place after `tip`. The bytes made here are the bytes that every reader will ever see (L4, L9). */
+/** Gives a draft its place after `tip`. Readers receive exactly these bytes (L4, L9). */
 export function seal(tip: Tip, stamp: Stamp, draft: DraftText): { event: SealedEvent; tip: Tip } {
   const seq = tip.seq + 1
   const head = frameHead(seq, stamp)
@@ -67,15 +67,15 @@ function frameHead(seq: number, stamp: Stamp): string {
   )
 }
 
-/** Puts a spilled frame together again: its head from the row, the rest from the blob's text. */
+/** Reassembles a spilled frame: its head from the row, the rest from the blob's text. */
 export function joinSpilled(head: string, blobText: string): string {
   return head + blobText.slice(1)
 }
 
-// One buffer for all short frames: hashing head and frame in one call is twice as fast as two updates.
+// One buffer for all short frames: hashing digest and frame in one call is twice as fast as two updates.
 const scratch = Buffer.allocUnsafe(64 * 1024)
 
-/** `sha256(previous digest ‖ frame bytes)`, with the number of those bytes. */
+/** `sha256(previous digest ‖ frame bytes)`, and the number of frame bytes. */
 export function chainDigest(previous: Uint8Array, frame: string): { digest: Uint8Array; bytes: number } {
   if (frame.length * 3 > scratch.length - DIGEST_BYTES) {
     const body = Buffer.from(frame)

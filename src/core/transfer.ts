@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
-import type { ImportReport } from '../protocol/api/transfer.ts'
-import type { ConversationId, RunId, SegmentId } from '../protocol/ids.ts'
+import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
+import type { ConversationId, SegmentId } from '../protocol/ids.ts'
 
-/** A conversation's whole family as it leaves one store and enters another. */
+/** A conversation's whole family, as exported from one store and imported into another. */
 
 export interface ExportedConversation {
   id: ConversationId
@@ -15,7 +15,7 @@ export interface ExportedConversation {
   settings: string
   created_at: string
   updated_at: string
-  /** It is only there because others were forked from it. */
+  /** True for a deleted conversation that is only included because others were forked from it. */
   is_deleted: boolean
 }
 
@@ -39,7 +39,7 @@ export interface ExportedFamily {
 
 export interface ExportedEvent {
   seq: number
-  /** The frame; of one in a blob, only its head. */
+  /** The frame; only its head if the rest is in a blob. */
   frame: string
   blob: string | null
 }
@@ -103,39 +103,39 @@ export interface ExportedStateWrite extends ExportedStateValue {
   idx: number
 }
 
-/** What a store can give of a family. */
+/** Reads a family from a store for export. */
 export interface FamilySource {
   family(tenant: string, id: ConversationId): Promise<ExportedFamily>
   events(segment: ExportedSegment): AsyncIterable<ExportedEvent>
-  /** Rows that belong together, in groups; a row refers only to groups before its own. */
+  /** Rows in groups that belong together; a row only refers to earlier groups. */
   rows(segment: ExportedSegment): AsyncIterable<ExportedRow[]>
-  /** Blobs and checkpoints that the segment's events name, besides those in the events' own rows. */
+  /** Blobs and checkpoints that the segment's events name, except those in the events' own rows. */
   names(segment: ExportedSegment): Promise<{ blobs: string[]; checkpoints: string[] }>
 }
 
-/** What a store has of a family already. */
+/** The parts of a family that a store already has. */
 export interface KnownFamily {
   conversations: { id: string; tenant: string; state: 'living' | 'deleted' | 'importing' }[]
-  /** The digest of the exported segment's last event here; null when the segment does not reach so far. */
+  /** This store's digest at the exported segment's last event; null when the segment does not reach that far. */
   segments: { id: string; digest: string | null }[]
 }
 
-/** Where a family enters. It stays hidden until `finish`; the next attempt removes what a crash left. */
+/** Imports a family into a store. It stays hidden until `finish`; the next attempt removes what a crash left. */
 export interface FamilyTarget {
-  /** Removes what an import of these that did not finish has left. */
+  /** Removes what an unfinished import of these conversations left. */
   abort(tenant: string, ids: readonly ConversationId[]): Promise<void>
   known(family: ExportedFamily): Promise<KnownFamily>
   begin(command: ImportCommand): Promise<void>
-  /** In the order of their numbers. Checks each frame against its place and the chain. */
+  /** In order of their numbers. Verifies each frame's position and its link in the digest chain. */
   putEvents(command: { segment: ExportedSegment; events: readonly ImportedEvent[] }): Promise<void>
-  putRows(command: { family: ImportedPlaces; rows: readonly ExportedRow[] }): Promise<void>
+  putRows(rows: readonly ExportedRow[]): Promise<void>
   finish(command: ImportCommand & { by: string }): Promise<void>
 }
 
 export interface ImportCommand {
   tenant: string
   family: ExportedFamily
-  /** Where each conversation's files are here. */
+  /** The workspace of each conversation's files on this server. */
   workspaces: Readonly<Record<string, string | null>>
 }
 
@@ -144,27 +144,26 @@ export interface ImportedEvent extends ExportedEvent {
   text: string
 }
 
-/** What rows may refer to: nothing that was not in the same file. */
-export interface ImportedPlaces {
-  segments: readonly ExportedSegment[]
-  runs: readonly RunId[]
-}
-
 export interface Exports {
-  /** The whole family as one archive, streamed. Fails before the first byte where it is not possible. */
+  /** Streams the whole family as one archive. If that is impossible, fails before the first byte. */
   open(tenant: string, id: ConversationId): Promise<Readable>
 }
 
 export interface Imports {
-  /** Takes in a file that an export wrote. It may come from anywhere: everything in it is checked first. */
-  run(command: { tenant: string; by: string; file: string }): Promise<ImportReport>
+  /** Imports a file that an export wrote. The file is untrusted: everything in it is verified first. */
+  run(command: {
+    tenant: string
+    by: string
+    file: string
+    onProgress?(progress: ImportProgress): void
+  }): Promise<ImportReport>
 }
 
 export type ImportPlan = { ids: ConversationId[] } | { conflict: string }
 
 /**
- * Which conversations of the file are to be imported. One that is here already, with all that the file has of it, is left as it
- * is, however far it has gone on since.
+ * Selects the conversations of the file to import. A conversation that already exists, with everything the file has of
+ * it, is left unchanged even if it has grown since.
  */
 export function planImport(tenant: string, family: ExportedFamily, known: KnownFamily): ImportPlan {
   const here = new Map(known.conversations.map((one) => [one.id, one]))
@@ -178,13 +177,13 @@ export function planImport(tenant: string, family: ExportedFamily, known: KnownF
       continue
     }
     if (found.tenant !== tenant) return { conflict: `${id} belongs to another tenant` }
-    if (found.state === 'deleted' && !is_deleted) return { conflict: `${id} was deleted here` }
+    if (found.state === 'deleted' && !is_deleted) return { conflict: `${id} was deleted on this server` }
     const other = family.segments.find(
       (segment) => segment.conversation_id === id && digests.get(segment.id) !== segment.digest,
     )
     if (other) {
-      const why = digests.get(other.id) == null ? 'the file has more of it' : 'the two have diverged'
-      return { conflict: `${id} is here with another history (${why})` }
+      const why = digests.get(other.id) == null ? 'the file has more events' : 'the two have diverged'
+      return { conflict: `${id} already exists with another history (${why})` }
     }
   }
   return { ids }

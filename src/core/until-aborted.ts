@@ -1,4 +1,4 @@
-/** Rejects with the signal's reason as soon as it aborts, whatever the work is doing. The work itself goes on. */
+/** Rejects with the signal's reason as soon as it aborts. The work itself continues. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason)
@@ -8,7 +8,7 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   })
 }
 
-/** The same, but lets the work end by itself for a while first. */
+/** Like `untilAborted`, but gives the work `graceMs` to end by itself. */
 export async function untilAbortedFor<T>(work: Promise<T>, signal: AbortSignal, graceMs: number): Promise<T> {
   const late = new AbortController()
   let timer: NodeJS.Timeout | undefined

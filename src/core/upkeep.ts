@@ -1,24 +1,24 @@
 import type { ProjectionRows } from './projection.ts'
 
-/** The store as it is, across tenants and including what no line shows: for verifying and rebuilding. */
+/** Raw access to the store, across tenants and including events on no line: for verifying and rebuilding. */
 export interface Upkeep {
   segments(options?: { onlyUnprojected?: boolean }): AsyncIterable<SegmentRecord>
   /** The segment's events after `after`, up to and including `to`. */
   events(segment: number, after: number, to: number): AsyncIterable<EventRecord>
-  /** The runs that write to this segment and its last event, as they are at one moment. */
+  /** The runs that write to this segment, and its last event, read at one moment. */
   books(segment: number): Promise<{ runs: RunRecord[]; seq: number }>
   dropProjections(): Promise<void>
-  /** Projects the next events of a segment; answers how many, and whether it has come to the end. */
+  /** Projects the next events of a segment; returns how many, and whether it has reached the end. */
   project(segment: SegmentRecord): Promise<{ projected: number; isDone: boolean }>
   projections(): Promise<ProjectionRows>
-  /** Everything that is stored under its hash beside the frames: blobs, and blocks of requests. */
+  /** All content stored under its hash besides the frames: blobs, and blocks of requests. */
   contents(): AsyncIterable<StoredContent>
 }
 
 export interface StoredContent {
-  /** SHA-256 of the content, which names it. */
+  /** SHA-256 of the content. */
   key: string
-  /** Null when it is whole; otherwise what is wrong with it. */
+  /** Null when it is intact; otherwise what is wrong with it. */
   flaw: string | null
 }
 
@@ -28,11 +28,11 @@ export interface SegmentRecord {
   conversationId: string
   parent: number | null
   cut: number
-  /** How far a rebuild has come; null when there is none under way. */
+  /** How far a rebuild has progressed; null when none is running. */
   projectedSeq: number | null
-  /** The last event it had before the collector took those that no line reaches; null while it has all. */
+  /** The last event before the collector removed unreachable ones; null while the segment is complete. */
   collectedTo: number | null
-  /** The digest its first event is chained to; null when the parent's event is not there. */
+  /** The digest that its first event is chained to; null when the parent's event is missing. */
   parentDigest: Uint8Array | null
 }
 
@@ -46,6 +46,6 @@ export interface EventRecord {
   seq: number
   bytesBefore: number
   digest: Uint8Array
-  /** The whole frame, or why it can't be had. */
+  /** The whole frame, or why it can't be read. */
   frame: string | Error
 }

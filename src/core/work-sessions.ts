@@ -12,23 +12,23 @@ import type {
 } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
-import { type ConversationId, copyOf } from '../protocol/ids.ts'
+import { type ConversationId, parseCopyWorkspaceId } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
 import { cutText } from './limits.ts'
 
-/** The branch of what was approved. */
+/** The branch of the approved state. */
 export const MAIN = 'main'
 
 /**
- * A work session is what has changed between two approvals.
+ * A work session is the set of changes between two approvals.
  *
  *            approve ──► merged ─┐
- *   active ──┤                   ├─► the next one is active
+ *   active ──┤                   ├─► the next session is active
  *            reset ───► abandoned┘
  */
 export type SessionStatus = 'active' | 'merged' | 'abandoned'
 
-/** What the ledger says about a conversation's files, as it is stored. */
+/** The stored rows about a conversation's checkpoints and work sessions. */
 export interface WorkRows {
   workspaceId: string | null
   /** The last checkpoint on each branch. */
@@ -47,7 +47,7 @@ export interface WorkRows {
     nextSession: string
     at: string
   }[]
-  /** What a fork begins with: the last checkpoint and the last approved one on the line before it. */
+  /** Where a fork starts: the last checkpoint and the last approved one on the line before it. */
   inherited: { tip: string | null; main: string | null }
 }
 
@@ -61,11 +61,11 @@ export interface WorkSession {
   checkpointCount: number
 }
 
-/** The same, as decisions need it. */
+/** The rows in the form that decisions need. */
 export interface WorkState {
   workspaceId: string | null
   hasBegun: boolean
-  /** Of the last checkpoint. */
+  /** Number of the last checkpoint. */
   lastNumber: number
   /** The active session, and its last checkpoint. */
   session: string
@@ -75,7 +75,7 @@ export interface WorkState {
   mainAt: string
   lastApprovedAt: string | null
   sessions: WorkSession[]
-  /** Branch → checkpoint: what the conversation's repository must say. */
+  /** Branch → checkpoint: the refs that the conversation's repository must have. */
   heads: Record<string, string>
 }
 
@@ -83,8 +83,8 @@ const FIRST = 'session_1'
 
 export function workStateOf(rows: WorkRows): WorkState {
   const { inherited } = rows
-  // By their numbers: clocks go back, and two machines' differ.
-  // Of one that is told of twice, since messages were deleted, either will do.
+  // Sorted by number: clocks go back, and those of two machines differ.
+  // A deletion of messages may restate a closing; both are equivalent.
   const byName = new Map(rows.closings.map((closing) => [closing.workSession, closing]))
   const closings = [...byName.values()].toSorted(
     (a, b) => sessionNumber(a.workSession) - sessionNumber(b.workSession),
@@ -95,10 +95,10 @@ export function workStateOf(rows: WorkRows): WorkState {
   const names = last ? [...closings.map((closing) => closing.workSession), last.nextSession] : [FIRST]
   const heads: Record<string, string> = main === null ? {} : { [MAIN]: main }
   const sessions = names.map((name): WorkSession => {
-    // What came before may have been deleted, and collected.
+    // The closing that opened it may have been deleted and collected.
     const opened = closings.find((closing) => closing.nextSession === name)
     const closed = byName.get(name)
-    // The first session begins where the conversation began, whatever has been approved since.
+    // The first session starts where the conversation started, whatever was approved since.
     const base = opened?.checkpointId ?? inherited.tip ?? tips.get(MAIN)?.firstId ?? main
     const head = tips.get(name)?.checkpointId ?? base
     if (head !== null) heads[name] = head
@@ -131,14 +131,14 @@ export function nextSession(session: string): string {
   return `session_${sessionNumber(session) + 1}`
 }
 
-/** Of `session_3`: 3. */
+/** `session_3` → 3. */
 export function sessionNumber(session: string): number {
   return Number(session.replace('session_', ''))
 }
 
 const LABEL_CHARACTERS = 50
 
-/** What commits say (W1). */
+/** Commit messages (W1). */
 export const labels = {
   initial: 'Initial checkpoint',
   beforeMessage: (content: string) =>
@@ -150,7 +150,7 @@ export const labels = {
   beforeApproval: 'Before approval',
   beforeFork: 'Before fork',
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
-  /** Of a checkpoint that is told of again because the words around it were deleted. */
+  /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
@@ -159,97 +159,102 @@ export function workspaceNotHere(named: string | null, here: string): WaymarkErr
   if (named === null) {
     return new WaymarkError(
       'workspace_not_here',
-      'This conversation is about no files. Fork it, or start another, to work on the files of this project.',
+      'This conversation has no files. Fork it or start a new one to work on the files of this project.',
     )
   }
-  const copy = copyOf(named)
+  const copy = parseCopyWorkspaceId(named)
   if (copy?.workspaceId === here) {
     return new WaymarkError(
       'workspace_not_here',
-      `The working copy of this conversation, workspaces/${copy.conversationId} in the data folder, is not there any more. Fork the conversation to go on.`,
+      `The working copy of this conversation (workspaces/${copy.conversationId} in the data folder) no longer exists. ` +
+        'Fork the conversation to continue.',
     )
   }
   return new WaymarkError(
     'workspace_not_here',
-    `The files of this conversation are in the workspace ${named}, and this server has ${here}. ` +
-      `If that is the same folder under another name: waymark serve --workspace-id ${named}`,
+    `The files of this conversation are in workspace ${named}, but this server has ${here}. ` +
+      `If both are the same folder, run: waymark serve --workspace-id ${named}`,
   )
 }
 
-/** A restore, reset or approval that is under way in a workspace: no run begins there until it has ended (W8). */
+/** A restore, reset or approval in progress in a workspace; no run starts there until it has ended (W8). */
 export interface WorkChange {
   id: string
   kind: 'restore' | 'reset' | 'approve'
   tenant: string
   conversationId: ConversationId
-  /** Who asked for it. */
+  /** The caller who requested it. */
   by: string
   target: string | null
   paths: string[] | null
-  /** What was there, as a checkpoint: set before the first file is touched. */
+  /** A checkpoint of the files before the change, set before the first file is touched. */
   safety: FrameDraft<'workspace.checkpoint'> | null
-  /** Files that are left as they are, and why: another conversation changed them. */
+  /** Files left unchanged because another conversation changed them, with the reason. */
   spared?: { path: string; reason: string }[]
-  /** Whether the ledger has the safety checkpoint: since then it is listed, whatever becomes of the change. */
+  /** True once the ledger has the safety checkpoint: from then on it is listed, whatever happens to the change. */
   isSafetyListed?: boolean
   idempotency: Idempotency | null
 }
 
-/** What the store keeps of checkpoints and work sessions. */
+/** Stores checkpoints and work sessions. */
 export interface WorkStore {
-  /** Where the conversation's files are; null when it is about none. */
+  /** The workspace that has the conversation's files; null when it has none. */
   workspaceOf(tenant: string, id: ConversationId): Promise<string | null>
-  /** The workspaces of working copies of this one, as far as conversations work in them. */
+  /** The workspaces of this workspace's working copies that conversations use. */
   copies(workspaceId: string): Promise<string[]>
-  /** Which of these workspaces a conversation still has. */
+  /** Those of these workspaces that a conversation still uses. */
   inUse(workspaceIds: readonly string[]): Promise<string[]>
-  /** Which of these conversations the store knows, deleted ones too. */
+  /** Those of these conversations that the store knows, including deleted ones. */
   knownAmong(ids: readonly string[]): Promise<string[]>
-  /** Without `isCounted` the checkpoints of a session are not counted, which takes longer the more there are. */
+  /** Without `isCounted`, skips counting a session's checkpoints, which takes longer the more there are. */
   rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
   /** The last approval in the workspace, by any conversation; null when there was none. */
   approvedIn(workspaceId: string): Promise<{ checkpointId: string; at: string } | null>
-  /** What conversations have done in the workspace since then, the last first. */
+  /** Edits and checkpoints of all conversations in the workspace since then. */
   doneSince(workspaceId: string, since: string): Promise<DoneSince>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
-  /** What the files were like at an event of the line. */
+  /** The files at an event of the line. */
   filesAt(tenant: string, id: ConversationId, at: number): Promise<FilesThen>
-  /** The conversation's checkpoint with this id, or beginning of an id, of abandoned sessions and inherited ones too. */
+  /**
+   * The conversation's checkpoint with this id or id prefix, including abandoned sessions and inherited checkpoints.
+   */
   findCheckpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<string>
-  /** Conversations of this workspace that have checkpoints, deleted ones not. */
+  /** Conversations of this workspace that have checkpoints, except deleted ones. */
   conversations(workspaceId: string): Promise<{ tenant: string; id: ConversationId }[]>
-  /** Every checkpoint that a line can be led to, of any workspace; null while that is not known. */
+  /** Every checkpoint that a line reaches or can be restored to, in all workspaces; null while that is unknown. */
   reachable(): Promise<string[] | null>
-  /** Which of these were deleted for good; not those that were never here. */
+  /** Those of these conversations that have expired; unknown ids are not included. */
   expiredAmong(ids: readonly string[]): Promise<string[]>
 
-  /** Holds the workspace, or refuses: `workspace_busy` (W8). Of a request that was answered before, the answer. */
+  /** Holds the workspace or throws `workspace_busy` (W8). Returns the first answer for a repeated request. */
   begin(workspaceId: string, change: WorkChange): Promise<{ repeated: unknown } | null>
-  /** Notes the safety checkpoint and appends its frame, in one transaction: it is listed before a file is touched. */
+  /** Stores the safety checkpoint and appends its frame in one transaction: it is listed before a file is touched. */
   note(
     workspaceId: string,
     change: WorkChange & { safety: FrameDraft<'workspace.checkpoint'> },
   ): Promise<void>
-  /** The change that was begun and has not ended. */
+  /** The change that has begun and not yet ended. */
   pending(workspaceId: string): Promise<WorkChange | null>
-  /** Appends its frames and lets go of the workspace, in one transaction. False when that had been done. */
+  /** Appends its frames and releases the workspace, in one transaction. False if that was already done. */
   finish(
     workspaceId: string,
     change: WorkChange,
     done: { frames: FrameDraft[]; answer: unknown },
   ): Promise<boolean>
   abandon(workspaceId: string, change: WorkChange): Promise<void>
-  /** Ends a change that could be neither finished nor taken back. Its safety checkpoint is what a person needs now. */
+  /** Ends a change that could neither finish nor be undone. Its safety checkpoint has the files to recover. */
   fail(workspaceId: string, change: WorkChange, reason: string): Promise<void>
-  /** The change that ended like this, until files are restored, reset or approved in the workspace. */
+  /** The last change that failed, until files are restored, reset or approved in the workspace. */
   failed(workspaceId: string): Promise<FailedChange | null>
 }
 
 export interface DoneSince {
-  /** What tools edited. */
+  /** Files edited by tools. */
   edits: { conversationId: string; path: string }[]
-  /** Checkpoints of all conversations, oldest first; `isBefore` marks those that a conversation takes before it changes files. */
+  /**
+   * Checkpoints of all conversations, oldest first; `isBefore` marks those taken before a conversation changes files.
+   */
   checkpoints: { conversationId: string; checkpointId: string; isBefore: boolean }[]
   names: { conversationId: string; tenant: string; title: string | null }[]
 }
@@ -257,7 +262,7 @@ export interface DoneSince {
 export interface FailedChange {
   kind: WorkChange['kind']
   conversationId: ConversationId
-  /** Holds the files as they were before it. */
+  /** The checkpoint of the files before the change. */
   safetyCheckpoint: string | null
   reason: string
   at: string
@@ -271,21 +276,21 @@ export interface WorkQuery {
   path?: string | null
 }
 
-/** Checkpoints and work sessions, as runs and people use them. Methods that refuse throw a WaymarkError. */
+/** Checkpoints and work sessions for runs and for people. Refusals throw a WaymarkError. */
 export interface WorkSessions {
-  /** The first checkpoint of a conversation; changes nothing when it has one. */
+  /** Takes the first checkpoint of a conversation; does nothing if it has one. */
   start(tenant: string, id: ConversationId): Promise<void>
-  /** What is there before a message, kept; the frames that say so are the caller's to append. */
+  /** Takes a checkpoint before a message. The caller appends the returned frames. */
   beforeMessage(command: {
     tenant: string
     conversationId: ConversationId
     content: string
   }): Promise<MessageCheckpoint | null>
-  /** Replaces or deletes a file for a tool of a run; a file that no checkpoint has is kept first (W10). */
+  /** Replaces or deletes a file for a tool of a run; first checkpoints a file that no checkpoint has (W10). */
   editFile(command: EditFileCommand): Promise<EditFileOutcome>
-  /** The frames are stored: the conversation's repository follows. */
-  follow(tenant: string, id: ConversationId): Promise<void>
-  /** A run has ended in this workspace: a good time to look after things. */
+  /** Updates the conversation's repository after its frames are stored. */
+  writeRepository(tenant: string, id: ConversationId): Promise<void>
+  /** Schedules maintenance after a run has ended in this workspace. */
   afterRun(workspaceId: string | null): void
 
   session(tenant: string, id: ConversationId): Promise<SessionView>
@@ -296,17 +301,20 @@ export interface WorkSessions {
   checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
   edits(query: WorkQuery): Promise<FileEditList>
   diff(query: DiffQuery): Promise<DiffView>
-  /** The files as they were at an event, or as they are now, and what has changed since. */
+  /** The files at an event, or the current files, and what has changed since. */
   files(query: FilesQuery): Promise<FileList>
   file(query: FileQuery): Promise<FileView>
-  /** How the files of two conversations differ, as they are now where each has its own; null where they are not here. */
+  /**
+   * Compares the current files of two conversations, or their last checkpoints if they share a workspace; null if the
+   * files are not on this server.
+   */
   compare(query: CompareQuery): Promise<DiffView | null>
 
-  /** Whether this process has the workspace. */
-  holds(workspaceId: string): boolean
-  /** All that it has. */
+  /** True if this process has the workspace. */
+  isHere(workspaceId: string): boolean
+  /** All workspaces of this process. */
   workspaceIds(): string[]
-  /** A working copy of its own for a conversation that is about to be made, with a checkpoint's files. */
+  /** Creates a working copy with a checkpoint's files, for a conversation that is about to be created. */
   makeCopy(command: CopyCommand): Promise<MadeCopy>
 }
 
@@ -314,24 +322,24 @@ export interface CompareQuery {
   tenant: string
   from: ConversationId
   to: ConversationId
-  /** With the differences line by line. */
+  /** Include line-by-line differences. */
   isDetailed: boolean
 }
 
 export interface CopyCommand {
   tenant: string
-  /** Whose files are copied. */
+  /** The conversation whose files are copied. */
   from: ConversationId
-  /** Null: as they are now. */
+  /** Null copies the current files. */
   checkpointId: string | null
   conversationId: ConversationId
 }
 
 export interface MadeCopy {
   workspaceId: string
-  /** The conversation is there: the copy is its own from now on. */
+  /** Keeps the copy, once its conversation exists. */
   keep(): Promise<void>
-  /** It did not come to it. */
+  /** Removes the copy, if the conversation could not be created. */
   drop(): Promise<void>
 }
 
@@ -347,10 +355,10 @@ export interface EditFileCommand {
   path: string
   /** Null deletes the file. */
   bytes: Uint8Array | null
-  /** SHA-256 of the file as the tool read it: refused when it differs. */
+  /** SHA-256 of the file as the tool read it; a mismatch refuses the edit. */
   expected?: string | undefined
   /**
-   * Stores these frames and makes sure that the run is still held; throws otherwise. Called while the workspace is locked,
+   * Stores these frames and verifies that the run is still held; throws otherwise. Called with the workspace locked,
    * right before the file is touched (R4).
    */
   confirm(frames: FrameDraft<'workspace.checkpoint'>[]): Promise<void>
@@ -359,10 +367,10 @@ export interface EditFileCommand {
 export type EditFileOutcome =
   | {
       isDone: true
-      /** The bytes that were there; null when there were none, or too many to be shown. */
+      /** The previous bytes; null when there was no file or it is too large to show. */
       before: Uint8Array | null
       wasThere: boolean
-      /** The checkpoint with the file as it was, when no earlier one had it. */
+      /** The checkpoint with the previous file, if no earlier one had it. */
       previousCheckpoint: string | null
       rescued: { path: string; file: string }[]
     }
@@ -377,7 +385,7 @@ export interface WorkCommand {
 
 export interface ResetCommand extends WorkCommand {
   dryRun: boolean
-  /** Also what other conversations have changed since. */
+  /** Also resets files that other conversations have changed since. */
   includeOthers: boolean
 }
 
@@ -387,7 +395,7 @@ export interface RestoreCommand extends WorkCommand {
   dryRun: boolean
 }
 
-/** A checkpoint's files, and what tools had done to them by then. Without a checkpoint: the files as they are now. */
+/** A checkpoint's files, and the edits by tools after it. Without a checkpoint: the current files. */
 export interface FilesThen {
   checkpointId: string | null
   edits: FileEditThen[]
@@ -402,7 +410,7 @@ export interface FileEditThen {
 export interface FilesQuery {
   tenant: string
   conversationId: ConversationId
-  /** Null: as they are now. */
+  /** Null means the current files. */
   at: number | null
   search: string
   limit: number
@@ -418,9 +426,9 @@ export interface FileQuery {
 export interface DiffQuery {
   tenant: string
   conversationId: ConversationId
-  /** Default: what was approved last. */
+  /** Default: the last approved state. */
   from: string | null
-  /** Default: what is there now. */
+  /** Default: the current files. */
   to: string | null
   path: string | null
 }

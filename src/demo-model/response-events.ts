@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type InputItem, type Step, tokensOf } from './script.ts'
+import { pieces, SCRIPTED_FAILURE, type Step, tokensOf } from './script.ts'
 
 export type ModelEvent = { type: string; sequence_number: number } & Record<string, unknown>
 
@@ -19,11 +19,11 @@ export interface ModelResponse {
 /** Arguments stream in pieces of this many characters. */
 const ARGUMENT_PIECE = 12
 
-/** One response as the events that a provider streams, in its order and with its fields. */
+/** Yields the events that a provider streams for one response, in the same order and with the same fields. */
 export function* responseEvents(
   response: ModelResponse,
   step: Step,
-  input: readonly InputItem[],
+  usage: { input: number; cached: number },
 ): Generator<ModelEvent> {
   let sequence = 0
   const event = (type: string, fields: Record<string, unknown>): ModelEvent => ({
@@ -93,36 +93,40 @@ export function* responseEvents(
     yield* item(done, { ...base, status: 'in_progress', arguments: '' }, stream())
   }
 
+  /** The first words of an answer that will not end. */
+  function* unfinished(): Generator<ModelEvent> {
+    for (const one of message(['This', 'answer', 'stops', 'here'])) {
+      if (one.type === 'response.output_text.done') return
+      yield one
+    }
+  }
+
   const snapshot = () => ({ ...response, output: [...response.output] })
   yield event('response.created', { response: snapshot() })
   yield event('response.in_progress', { response: snapshot() })
   if (step.type === 'fail') {
     response.status = 'failed'
-    response.error = { code: 'server_error', message: 'The demo model was told to fail.' }
+    response.error = { code: 'server_error', message: SCRIPTED_FAILURE }
     yield event('response.failed', { response: snapshot() })
     return
   }
-  if (step.type === 'call') yield* call(step.name, step.arguments)
-  else {
-    if (step.reasoning.length > 0) yield* reasoning(step.reasoning)
-    yield* message(step.words)
-  }
+  if (step.type === 'hang' || step.type === 'break') return yield* unfinished()
+  if (step.reasoning.length > 0) yield* reasoning(step.reasoning)
+  if (step.type === 'say') yield* message(step.words)
+  else for (const { name, arguments: text } of step.calls) yield* call(name, text)
   response.status = 'completed'
-  response.usage = usageOf(input, response.output)
+  response.usage = usageOf(usage, response.output)
   yield event('response.completed', { response: snapshot() })
 }
 
-/** Words with the space that follows them. */
-function* pieces(words: readonly string[]): Generator<string> {
-  for (const [index, word] of words.entries()) yield index < words.length - 1 ? `${word} ` : word
-}
-
-function usageOf(input: readonly InputItem[], output: readonly unknown[]): Record<string, unknown> {
-  const input_tokens = tokensOf(input)
+function usageOf(
+  { input: input_tokens, cached: cached_tokens }: { input: number; cached: number },
+  output: readonly unknown[],
+): Record<string, unknown> {
   const output_tokens = tokensOf(output)
   return {
     input_tokens,
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens },
     output_tokens,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: input_tokens + output_tokens,

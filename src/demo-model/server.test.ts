@@ -16,7 +16,7 @@ const ask = (input: OpenAI.Responses.ResponseCreateParams['input'], more: object
   client.responses.create({ model: 'demo', input: input ?? '', ...more })
 
 describe('the demo model', () => {
-  it('answers from the context it was sent, and from nothing else', async () => {
+  it('answers only from the context in the request', async () => {
     expect((await ask('what is my name')).output_text).toMatch(/do not know/)
     const context = [
       { role: 'user' as const, content: 'I am devansh' },
@@ -26,7 +26,7 @@ describe('the demo model', () => {
     expect((await ask(context)).output_text).toBe('Your name is devansh.')
   })
 
-  it('goes on from a response that it keeps, until that expires', async () => {
+  it('continues from a stored response until it expires', async () => {
     const first = await ask('my name is Ada')
     const second = await ask('what is my name', { previous_response_id: first.id })
     expect(second.output_text).toBe('Your name is Ada.')
@@ -40,7 +40,7 @@ describe('the demo model', () => {
     await expect(ask('and?', { previous_response_id: forgotten.id })).rejects.toMatchObject({ status: 404 })
   })
 
-  it('calls the tools it is told to, one after the other, then says how it went', async () => {
+  it('calls the requested tools one after the other, then reports the last result', async () => {
     const message = { role: 'user' as const, content: '!read_file {"path":"a"}\n!list_files' }
     const first = await ask([message])
     expect(first.output).toMatchObject([
@@ -56,10 +56,10 @@ describe('the demo model', () => {
     expect(second.output).toMatchObject([{ type: 'function_call', name: 'list_files', arguments: '{}' }])
     const [next] = second.output as [OpenAI.Responses.ResponseFunctionToolCall]
     const third = await ask([outcome('a\nb', next.call_id)], { previous_response_id: second.id })
-    expect(third.output_text).toBe('Done: 2 calls. The last one said: a')
+    expect(third.output_text).toBe('Done: 2 calls. The last one returned: a')
   })
 
-  it('streams words, with a pause between them when asked, and thinks aloud', async () => {
+  it('streams words and reasoning summaries, with a pause between words on request', async () => {
     const stream = await ask('!say 5\n!think 3\n!wait 5', { stream: true })
     const events: string[] = []
     for await (const event of stream as unknown as AsyncIterable<{ type: string; sequence_number: number }>) {
@@ -71,7 +71,7 @@ describe('the demo model', () => {
     expect(events.at(-1)).toBe('response.completed')
   })
 
-  it('fails when it is told to, as providers do', async () => {
+  it('fails on request with the errors of a real provider', async () => {
     expect(await ask('!fail')).toMatchObject({ status: 'failed', error: { code: 'server_error' } })
     await expect(ask('!fail 429')).rejects.toMatchObject({ status: 429 })
   })

@@ -2,14 +2,14 @@ import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child
 import { join } from 'node:path'
 
 /**
- * The only place that runs git. Git executes what configuration tells it to: filters, hooks, fsmonitor, pagers, ssh
- * commands, credential helpers, and fetches for objects that are missing. A project and a model can write configuration, so
- * git never gets to see any but ours:
+ * The only place that runs git. Configuration can make git execute programs: filters, hooks, fsmonitor, pagers, ssh
+ * commands, credential helpers, and fetches of missing objects. A project and a model can write configuration, so git only
+ * ever reads Waymark's own:
  *
- * - the git directory is named and was made by us; nothing is discovered, and `commondir` and alternates are overridden;
- * - global and system configuration are off; settings that execute something are switched off again on the command line;
- * - every transport is refused, so a promisor remote can't be reached: git 2.39 has no switch against lazy fetches;
- * - the environment holds nothing else.
+ * - Waymark creates the git directory and passes it explicitly: no discovery, and `commondir` and alternates are overridden;
+ * - global and system configuration are off, and the command line also disables every setting that executes something;
+ * - every transport is refused, so that git can't reach a promisor remote: git 2.39 has no option against lazy fetches;
+ * - the environment contains nothing else.
  */
 
 export class GitFailed extends Error {}
@@ -35,23 +35,23 @@ const SAFE_SETTINGS = Object.entries({
 }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 
 export interface GitCall {
-  /** Our own git directory. */
+  /** A git directory that Waymark created. */
   gitDir: string
   args: readonly string[]
-  /** Where to find `git`. */
+  /** Search path for `git`. */
   path: string
   input?: string
   /** Default: the git directory. */
   cwd?: string
-  /** The objects, when they are not in the git directory. */
+  /** The object directory, if it isn't in the git directory. */
   objects?: string
-  /** The files to compare with, and a copy of their index. */
+  /** The files to compare with. The git directory holds a copy of their index. */
   workTree?: string
   timeoutMs?: number
   maxOutput?: number
 }
 
-/** Runs git to its end and returns its output. */
+/** Runs git to completion and returns its output. */
 export async function runGit(call: GitCall): Promise<Buffer> {
   const { gitDir, args, input, cwd = gitDir, timeoutMs, maxOutput = MAX_OUTPUT } = call
   return await new Promise((resolve, reject) => {
@@ -106,9 +106,9 @@ function environment(
 }
 
 export interface Git {
-  /** Runs git on this repository and answers what it printed. */
+  /** Runs git on this repository and returns its output. */
   run(repository: string, args: readonly string[], input?: string): Promise<Buffer>
-  /** The object's type and bytes, or null when there is none. */
+  /** The object's type and bytes, or null if it doesn't exist. */
   read(oid: string): Promise<{ type: string; body: Buffer } | null>
   close(): void
 }
@@ -142,7 +142,7 @@ interface Reader {
   close(): void
 }
 
-/** One process that answers in the order of the questions. */
+/** One `cat-file` process that replies in request order. */
 function createReader(child: ChildProcessWithoutNullStreams): Reader {
   const waiting: { resolve(found: Found): void; reject(error: Error): void }[] = []
   let pieces: Buffer[] = []
@@ -155,13 +155,13 @@ function createReader(child: ChildProcessWithoutNullStreams): Reader {
     for (const waiter of waiting.splice(0)) waiter.reject(ended)
   }
 
-  /** The head of the answer that is coming in, once its line is there. */
+  /** The header of the current reply, once its line is complete. */
   let head: { type: string; size: number; from: number } | null = null
 
   function take(): void {
     while (waiting.length > 0 && have > 0) {
       if (!head) {
-        // Joined only where a head is looked for: a large object comes in many pieces.
+        // Join only to look for a header: a large object arrives in many pieces.
         const all = joinPieces()
         const line = all.indexOf(10)
         if (line < 0) return
@@ -195,7 +195,7 @@ function createReader(child: ChildProcessWithoutNullStreams): Reader {
     errors = `${errors}${bytes.toString()}`.slice(-2000)
   })
   child.stdin.on('error', () => {})
-  child.on('error', (error) => end(new GitFailed(`git can not be run: ${error.message}`)))
+  child.on('error', (error) => end(new GitFailed(`git can't be run: ${error.message}`)))
   child.on('close', () => end(new GitFailed(`git cat-file ended: ${errors.trim()}`)))
   return {
     read(oid) {

@@ -14,7 +14,7 @@ import {
 import { createGit, runGit } from './git.ts'
 import { changedFiles, isTracked } from './status.ts'
 
-describe('what git would call changed', () => {
+describe('the status of a git repository', () => {
   let folder: string
   let root: string
   let canary: Canary
@@ -38,7 +38,7 @@ describe('what git would call changed', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('equals what git says: changed, staged, deleted, untracked, ignored', async () => {
+  it('matches `git status`: changed, staged, deleted, untracked and ignored files', async () => {
     writeFileSync(at('src/b.ts'), 'b\n')
     writeFileSync(at('staged.ts'), 's\n')
     git('add', 'staged.ts')
@@ -54,7 +54,7 @@ describe('what git would call changed', () => {
     expect(await status()).toContainEqual({ path: 'src/a.ts', isDeleted: true })
   })
 
-  it('works in a folder of the repository, in a linked worktree and before the first commit', async () => {
+  it('works in a subfolder of the repository, in a linked worktree and before the first commit', async () => {
     writeFileSync(at('src/b.ts'), 'b\n')
     root = at('src')
     expect(await paths()).toEqual(['b.ts'])
@@ -70,7 +70,7 @@ describe('what git would call changed', () => {
     expect(await paths()).toEqual(['first.ts'])
   })
 
-  it('[T3] follows no link to a repository that does not point back', async () => {
+  it('[T3] follows no `gitdir` link to a repository that does not point back', async () => {
     const other = join(folder, 'other')
     cpSync(root, other, { recursive: true })
     rmSync(at('.git'), { recursive: true })
@@ -78,7 +78,7 @@ describe('what git would call changed', () => {
     expect(await paths()).toEqual([])
   })
 
-  it('leaves the repository as it was', async () => {
+  it('leaves the repository unchanged', async () => {
     const before = git('status', '--porcelain=v2', '--branch')
     execFileSync('touch', [at('src/a.ts')])
     const index = execFileSync('sha1sum', [at('.git/index')])
@@ -87,7 +87,7 @@ describe('what git would call changed', () => {
     expect(git('status', '--porcelain=v2', '--branch')).toBe(before)
   })
 
-  it('[T3] runs nothing that the configuration of the project names', async () => {
+  it('[T3] runs no program that the configuration of the project names', async () => {
     writeFileSync(at('.git/config'), hostileConfig(canary, '[include]\n\tpath = more\n'))
     writeFileSync(at('.git/more'), hostileConfig(canary))
     writeFileSync(at('.git/config.worktree'), hostileConfig(canary))
@@ -109,7 +109,7 @@ describe('what git would call changed', () => {
     expect(canary.marks()).toEqual([])
   })
 
-  it('the canary sings where git is run without care', () => {
+  it('triggers the canaries when git runs without protection', () => {
     writeFileSync(at('.git/config'), hostileConfig(canary))
     writeFileSync(at('.gitattributes'), '* filter=c\n')
     writeFileSync(at('src/a.ts'), 'changed\n')
@@ -117,7 +117,7 @@ describe('what git would call changed', () => {
       try {
         execFileSync('git', args, { cwd: root, stdio: 'ignore', timeout: 5000 })
       } catch {
-        // Only what it runs on the way counts.
+        // Only the programs it runs matter, not its exit code.
       }
     }
     carelessly('status', '--porcelain')
@@ -125,7 +125,7 @@ describe('what git would call changed', () => {
     expect(canary.marks()).toEqual(expect.arrayContaining(['fsmonitor', 'ssh']))
   })
 
-  it.each(['', 'deep/er'])('[T3] takes no ordinary folder for a repository: %j', async (where) => {
+  it.each(['', 'deep/er'])('[T3] does not mistake an ordinary folder for a repository: %j', async (where) => {
     rmSync(at('.git'), { recursive: true })
     plantGitDir(at(where), canary, '[core]\n\tworktree = .\n')
     root = at(where)
@@ -133,7 +133,7 @@ describe('what git would call changed', () => {
     expect(canary.marks()).toEqual([])
   })
 
-  it('[T3] gives up on a repository that would keep it waiting', async () => {
+  it('[T3] gives up on a repository that would block it', async () => {
     rmSync(at('.git/index'))
     execFileSync('mkfifo', [at('.git/index'), at('.git/info/pipe')])
     expect(await paths()).toEqual(expect.any(Array))
@@ -148,7 +148,7 @@ describe('what git would call changed', () => {
     ['log', '--all', '--format=%(trailers:key=x)'],
     ['diff-tree', '-p', '--no-ext-diff', '--no-textconv', 'HEAD', '1'.repeat(40)],
     ['pack-objects', '--revs', '--stdout', '--all'],
-  ])('[T3] a hostile git directory runs nothing through `git %s`', async (...args) => {
+  ])('[T3] runs no program of a hostile git directory through `git %s`', async (...args) => {
     const hostile = join(folder, 'hostile')
     const linked = join(folder, 'store')
     plantGitDir(hostile, canary)

@@ -12,31 +12,31 @@ import {
 } from './user-repository.ts'
 
 /**
- * What the user's git would call changed. Git compares the files with a copy of the index, from a git directory of ours
- * that is made for this one call: of the user's repository it sees objects, index and excludes, never a setting.
+ * Finds the files that the user's git would report as changed. Git compares the files with a copy of the index, in a git
+ * directory created for this one call: it sees the user's objects, index and excludes, but never the repository's settings.
  */
 
 const TIMEOUT_MS = 5000
 const MAX_OUTPUT = 4 * 1024 * 1024
-/** The paths of half a million files. */
+/** Enough for the paths of half a million files. */
 const MAX_LIST = 32 * 1024 * 1024
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 const MAX_EXCLUDE_BYTES = 1024 * 1024
 
 export interface StatusOptions {
-  /** Where to find `git`. */
+  /** Search path for `git`. */
   path: string
-  /** A folder of ours for the git directory of the call. */
+  /** A folder for the call's temporary git directory. */
   scratch: string
 }
 
 export interface ChangedFile {
-  /** Relative to the folder that was asked about. */
+  /** Relative to `root`. */
   path: string
   isDeleted: boolean
 }
 
-/** Files that differ from the last commit, and untracked ones that are not ignored. Empty where that can't be found out. */
+/** Files that differ from the last commit, and untracked files that aren't ignored. Empty if that can't be determined. */
 export async function changedFiles(root: string, settings: StatusOptions): Promise<ChangedFile[]> {
   return await withMirror<ChangedFile[]>(
     root,
@@ -57,7 +57,7 @@ export async function changedFiles(root: string, settings: StatusOptions): Promi
   )
 }
 
-/** Files that the project's repository tracks and whose path has a hidden part. Empty where that can't be found out. */
+/** Tracked files of the project's repository whose path has a hidden part. Empty if that can't be determined. */
 export async function hiddenTrackedFiles(root: string, settings: StatusOptions): Promise<string[]> {
   const options = { ...settings, maxOutput: MAX_LIST }
   return await withMirror<string[]>(root, options, { none: [], unknown: [] }, async (repository, run) => {
@@ -71,9 +71,9 @@ export async function hiddenTrackedFiles(root: string, settings: StatusOptions):
   })
 }
 
-/** Whether the project's repository tracks anything at or below this folder: then a pull can change it. */
+/** True if the project's repository tracks anything at or below this folder, so that a pull can change it. */
 export async function isTracked(root: string, folder: string, options: StatusOptions): Promise<boolean> {
-  // What can't be found out may be tracked.
+  // If it can't be determined, assume that the folder is tracked.
   return await withMirror(root, options, { none: false, unknown: true }, async ({ workTree }, run) => {
     const path = relative(workTree, realpathSync(folder))
     return (await run('ls-files', '-z', '--full-name', '--', path)) !== ''
@@ -101,7 +101,7 @@ async function withMirror<T>(
       (await runGit({ gitDir, args, path, cwd: workTree, objects, workTree, ...limits })).toString(),
     )
   } catch (error) {
-    // A damaged repository, or one that takes too long.
+    // The repository is damaged, or git took too long.
     if (error instanceof GitFailed) return otherwise.unknown
     throw error
   } finally {
@@ -109,7 +109,7 @@ async function withMirror<T>(
   }
 }
 
-/** One that is not taken for a repository is there for a reason that we don't know. */
+/** True if the folder has a `.git` at all: one that isn't a usable repository leaves the status unknown. */
 function hasDotGit(root: string): boolean {
   return lstatSync(join(root, '.git'), { throwIfNoEntry: false }) !== undefined
 }
@@ -132,7 +132,7 @@ async function fillMirror(gitDir: string, repository: UserRepository): Promise<b
   return true
 }
 
-/** An index may be split in two files. */
+/** A split index keeps a part in shared files. */
 async function copySharedIndexes(from: string, to: string): Promise<void> {
   const names = await readdir(from)
   for (const name of names.filter((one) => /^sharedindex\.[0-9a-f]{40,64}$/.test(one)).slice(0, 4)) {
@@ -141,7 +141,7 @@ async function copySharedIndexes(from: string, to: string): Promise<void> {
   }
 }
 
-/** The repository's own excludes and the person's: both say what is not to be shown. */
+/** The repository's excludes together with the person's. */
 async function excludes({ commonDir }: UserRepository): Promise<Buffer> {
   const home = homedir()
   const named = plainSettings(join(home, '.gitconfig')).get('core.excludesfile')
@@ -151,7 +151,7 @@ async function excludes({ commonDir }: UserRepository): Promise<Buffer> {
   return Buffer.concat(texts.flatMap((bytes) => [bytes ?? Buffer.alloc(0), Buffer.from('\n')]))
 }
 
-/** How line ends are compared; the only setting of the person's that decides what is changed. */
+/** The person's line ending setting, the only personal setting that affects which files count as changed. */
 function userSettings(): string {
   const autocrlf = plainSettings(join(homedir(), '.gitconfig')).get('core.autocrlf')
   return autocrlf === 'true' || autocrlf === 'input' ? `\tautocrlf = ${autocrlf}\n` : ''

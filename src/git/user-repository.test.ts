@@ -24,7 +24,7 @@ describe("the name of a user's repository", () => {
     ['git@example.org:acme/shop.git', 'acme/shop'],
     ['ssh://git@example.org:22/deep/acme/shop', 'acme/shop'],
     ['/srv/git/shop.git', 'git/shop'],
-  ])('has the path of %s, without host and credentials', async (url, name) => {
+  ])('is the path of %s, without host and credentials', async (url, name) => {
     git('init', '-q', '-b', 'main')
     git('remote', 'add', 'upstream', 'https://example.org/other/other.git')
     git('remote', 'add', 'origin', url)

@@ -2,11 +2,11 @@ import { constants, lstatSync, readFileSync, realpathSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 
-/** The user's own repository. Only read, and read as plain files: nothing here starts git. */
+/** The user's own repository. It is only read, as plain files: nothing here starts git. */
 export interface UserRepository {
   workTree: string
   gitDir: string
-  /** The same, but in a linked worktree the main repository's. */
+  /** The git directory of the main repository; differs from `gitDir` in a linked worktree. */
   commonDir: string
 }
 
@@ -14,7 +14,7 @@ const MAX_LINK_BYTES = 4096
 const MAX_REFS_BYTES = 32 * 1024 * 1024
 const OID = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 
-/** The repository that a folder belongs to, or null. Bare repositories don't count: a project could be one in disguise. */
+/** The repository that a folder belongs to, or null. Ignores bare repositories: a project could be one in disguise. */
 export async function findRepository(folder: string): Promise<UserRepository | null> {
   for (let at = realpathSync(folder); ; at = dirname(at)) {
     const dotGit = join(at, '.git')
@@ -25,7 +25,7 @@ export async function findRepository(folder: string): Promise<UserRepository | n
   }
 }
 
-/** A linked worktree or a submodule. The git directory must point back here, so that a planted link leads nowhere. */
+/** A linked worktree or a submodule. The git directory must point back here, so that a planted link has no effect. */
 async function linkedRepository(workTree: string, dotGit: string): Promise<UserRepository | null> {
   const text = (await readSmall(dotGit, MAX_LINK_BYTES))?.toString() ?? ''
   const target = /^gitdir: (.+?)\n?$/.exec(text)?.[1]
@@ -41,7 +41,7 @@ async function linkedRepository(workTree: string, dotGit: string): Promise<UserR
       ? null
       : repositoryAt(workTree, gitDir, commonDir)
   }
-  // A submodule's directory lies in its superproject's, which is above it.
+  // A submodule's git directory is inside that of its superproject, whose folder contains the submodule.
   const isAbove = gitDir.split(`${sep}.git${sep}modules${sep}`)[0] ?? ''
   return gitDir.includes(`${sep}.git${sep}modules${sep}`) && workTree.startsWith(isAbove + sep)
     ? repositoryAt(workTree, gitDir, gitDir)
@@ -53,13 +53,13 @@ function repositoryAt(workTree: string, gitDir: string, commonDir: string): User
   return objects?.isDirectory() ? { workTree, gitDir, commonDir } : null
 }
 
-/** Another local user may have put a repository into a folder above the project. */
+/** Checks the owner, because another local user may have put a repository into a folder above the project. */
 function isOwned(gitDir: string, workTree: string): boolean {
   const owner = lstatSync(gitDir).uid
   return owner === process.getuid?.() || owner === lstatSync(workTree).uid
 }
 
-/** The commit that HEAD names; `null` before the first commit, `undefined` where it can't be found out. */
+/** The commit that HEAD names; `null` before the first commit, `undefined` if it can't be determined. */
 export async function headCommit({ gitDir, commonDir }: UserRepository): Promise<string | null | undefined> {
   const head = (await readSmall(join(gitDir, 'HEAD'), MAX_LINK_BYTES))?.toString().trim()
   if (head === undefined) return undefined
@@ -67,7 +67,7 @@ export async function headCommit({ gitDir, commonDir }: UserRepository): Promise
   const ref = /^ref: (refs\/[^\0]+)$/.exec(head)?.[1]
   if (ref === undefined || ref.split('/').some((part) => part === '..' || part === '.' || part === ''))
     return undefined
-  // Refs in another format than files: whether there is a commit is not known.
+  // The refs aren't stored as files, so the commit can't be determined.
   if (lstatSync(join(commonDir, 'reftable'), { throwIfNoEntry: false })) return undefined
   const loose = (await readSmall(join(commonDir, ref), MAX_LINK_BYTES))?.toString().trim()
   if (loose !== undefined) return OID.test(loose) ? loose : undefined
@@ -79,7 +79,7 @@ export async function headCommit({ gitDir, commonDir }: UserRepository): Promise
 const MAX_CONFIG_BYTES = 256 * 1024
 const MAX_NAME = 200
 
-/** What people call it: the path of its `origin`, without host and credentials, and the branch. Null where it has none. */
+/** The repository's display name (the path of `origin`, without host and credentials) and its branch; null if it has none. */
 export async function describeRepository(
   folder: string,
 ): Promise<{ repository: string | null; branch: string | null }> {
@@ -112,7 +112,7 @@ function originIn(config: string): string | null {
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** A regular file of at most this size, or undefined: a pipe or a device would keep the reader waiting. */
+/** Reads a regular file of at most this size, or returns undefined: a pipe or a device would block the reader. */
 export async function readSmall(path: string, most: number): Promise<Buffer | undefined> {
   let file: FileHandle
   try {
@@ -140,7 +140,7 @@ function realOrNull(path: string): string | null {
   }
 }
 
-/** The settings of a git configuration file by `section.name`; a later line wins. Nothing is executed or included. */
+/** The settings of a git configuration file by `section.name`; later lines win. Executes and includes nothing. */
 export function plainSettings(path: string): Map<string, string> {
   const found = new Map<string, string>()
   let text: string

@@ -12,11 +12,11 @@ interface Alias {
   method: 'GET' | 'POST'
   alias: string
   path: string
-  /** The conversation is named in the body by one of these, and not in the path; the scope that reading it takes. */
+  /** The body names the conversation in one of these fields instead of the path; `scope` is required to read the body. */
   inBody?: { names: readonly string[]; scope: Scope }
-  /** What they call a field → what we do. */
+  /** Maps their field names to ours. */
   fields?: Readonly<Record<string, string>>
-  /** Fields that their clients read, besides ours. */
+  /** Adds the fields that their clients read to our answer. */
   answer?: (body: Fields, id: string) => Fields
 }
 
@@ -53,7 +53,7 @@ function asMessage(message: Fields): Fields {
   return { ...message, thread_id: message.conversation_id, checkpoint_id: message.checkpoint_id ?? null }
 }
 
-/** Paths by which others know our calls. The same handlers answer them. */
+/** Alternative paths for API calls, served by the same handlers. */
 const aliases: readonly Alias[] = [
   { method: 'GET', alias: '/api/dialogs/:id/session', path: '/conversations/:id/session' },
   { method: 'POST', alias: '/api/dialogs/:id/approve', path: '/conversations/:id/approve' },
@@ -88,7 +88,7 @@ const aliases: readonly Alias[] = [
 export function addAliases(app: OpenAPIHono<AppEnv>): void {
   for (const one of aliases) {
     const paths = one.alias.startsWith('/api/') ? [one.alias] : [one.alias, `/api/v1${one.alias}`]
-    // Others are passed on unread: the call that they stand for authenticates first.
+    // Aliases without `inBody` forward the body unread: the target route checks the scope itself.
     if (one.inBody) {
       for (const path of paths) app.use(path, requireScope(one.inBody.scope))
     }
@@ -104,7 +104,7 @@ export function addAliases(app: OpenAPIHono<AppEnv>): void {
   }
 }
 
-/** Refusals, and whatever else is no JSON, stay as they are. */
+/** Leaves errors and non-JSON answers unchanged. */
 async function withFields(answer: Response, change: (body: Fields) => Fields): Promise<Response> {
   const isJson = answer.headers.get('content-type')?.startsWith('application/json')
   if (!answer.ok || !isJson) return answer
@@ -114,7 +114,7 @@ async function withFields(answer: Response, change: (body: Fields) => Fields): P
   return new Response(body, { status: answer.status, headers })
 }
 
-/** A body that is not an object is passed on as it is: the handler says what is wrong with it. */
+/** Forwards a body that is not an object unchanged, so that the handler reports the error. */
 async function fromBody(c: Context<AppEnv>, alias: Alias): Promise<{ id: string; init: RequestInit }> {
   const text = decode(await readAtMost(c.req.raw, MAX_BODY_BYTES))
   const headers = new Headers(c.req.raw.headers)
@@ -124,7 +124,7 @@ async function fromBody(c: Context<AppEnv>, alias: Alias): Promise<{ id: string;
   const key = alias.inBody?.names.find((name) => typeof given?.[name] === 'string')
   if (!given) return { id: '-', init: { method, headers, body: text } }
   if (key === undefined) {
-    throw new WaymarkError('invalid_request', 'The body must name the conversation, as thread_id.')
+    throw new WaymarkError('invalid_request', 'The body must name the conversation in thread_id.')
   }
   const body = Object.fromEntries(
     Object.entries(given).flatMap(([name, value]) =>

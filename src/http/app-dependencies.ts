@@ -13,7 +13,7 @@ import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { About } from '../protocol/api/service.ts'
+import type { About, ModelList } from '../protocol/api/service.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { HttpMetrics } from './metrics.ts'
 import type { WebFiles } from './web-files.ts'
@@ -30,36 +30,39 @@ export interface AppDependencies {
   forks: Forks
   deletions: Deletions
   attachments: AttachmentStore
-  /** Whole outcomes of tool calls. */
+  /** Full outcomes of tool calls. */
   results: {
     find(tenant: string, conversationId: ConversationId, toolCallId: string): Promise<string | null>
   }
   rules: Pick<Rules, 'list' | 'remove'>
   preview: Agent['preview']
-  responses: Pick<Responses, 'list' | 'get' | 'memories'>
+  responses: Pick<Responses, 'list' | 'get' | 'usage' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>
   exports: Exports
   imports: Imports
-  /** The name of a new file, in a folder of ours. */
+  /** Returns a path for a new temporary file in the data folder. */
   scratchFile(): string
   tokens: TokenStore
   clock: Clock
   log: Log
   metrics: HttpMetrics
-  /** The workspace that new conversations are about, unless they name another. */
+  /** Default workspace of new conversations. */
   workspaceId: string
   /** No other process serves this store. */
   isOnlyServer: boolean
-  about: Omit<About, 'scopes'>
+  /** The server as it is now. */
+  about(): Omit<About, 'scopes'>
+  /** The models that conversations can choose from. */
+  listModels(): Promise<ModelList['items']>
   /** The page; null when it has not been built. */
   web: WebFiles | null
-  /** Host names we answer for besides the loopback ones. */
+  /** Host names that the server answers for, in addition to loopback. */
   allowedHosts: readonly string[]
-  /** Codes that each open one browser session; a code is forgotten when it is used. */
+  /** Single-use codes; each opens one browser session. */
   loginCodes: Set<string>
-  /** What those sessions are opened with. */
+  /** The token that opens those sessions. */
   localToken: string
-  /** Aborts when the server stops: open streams end then. */
+  /** Aborts when the server stops, which ends open streams. */
   stopping: AbortSignal
 }

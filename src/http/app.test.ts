@@ -59,12 +59,12 @@ describe('the HTTP API', () => {
     ])
   })
 
-  it('takes a create without a body', async () => {
+  it('creates a conversation without a request body', async () => {
     expect((await server.call('/conversations', { method: 'POST' })).status).toBe(201)
   })
 
-  it('[W1] a new conversation has its first checkpoint, and the list names the current one and those of a workspace', async () => {
-    // The first of a server waits for its files to be looked at; the next ones have it at once.
+  it('[W1] gives a new conversation a checkpoint, lists conversations by workspace and names the current one', async () => {
+    // The first checkpoint waits for the initial scan of the files; later ones are made at once.
     const first = await server.client.createConversation()
     const begun = async () => (await server.client.conversation(first.id)).initial_checkpoint
     await expect.poll(begun).toMatch(/^[0-9a-f]{40}$/)
@@ -82,7 +82,7 @@ describe('the HTTP API', () => {
     expect(elsewhere).toMatchObject({ items: [], current: id })
   })
 
-  it('lists in pages and searches', async () => {
+  it('lists conversations in pages and searches them', async () => {
     const marker = newId('msg')
     for (let index = 0; index < 5; index++) await create({ title: `${marker} ${index}` })
     const titles: (string | null)[] = []
@@ -98,7 +98,7 @@ describe('the HTTP API', () => {
     expect(titles).toEqual([4, 3, 2, 1, 0].map((index) => `${marker} ${index}`))
   })
 
-  it('answers a POST that is sent again with the first answer', async () => {
+  it('answers a repeated POST with the first answer', async () => {
     const before = await countConversations()
     const again = (body: object) =>
       server.call('/conversations', {
@@ -125,14 +125,14 @@ describe('the HTTP API', () => {
     it.each([
       ['a limit of 0', '/ledger/events?limit=0', 'invalid_request'],
       ['a limit of 10001', '/ledger/events?limit=10001', 'invalid_request'],
-      ['a limit that is no number', '/ledger/events?limit=ten', 'invalid_request'],
+      ['a limit that is not a number', '/ledger/events?limit=ten', 'invalid_request'],
       ['a limit of 1.5', '/messages?limit=1.5', 'invalid_request'],
-      ['a cursor that is none', '/ledger/events?cursor=abc', 'bad_cursor'],
+      ['a malformed cursor', '/ledger/events?cursor=abc', 'bad_cursor'],
       ['an empty cursor', '/ledger/events?cursor=', 'bad_cursor'],
       ['a cursor with a negative number', `/ledger/stream?cursor=${newId('seg')}.-1`, 'bad_cursor'],
-      ['a cursor of a segment that is not there', `/ledger/stream?cursor=${newId('seg')}.1`, 'bad_cursor'],
+      ['a cursor of an unknown segment', `/ledger/stream?cursor=${newId('seg')}.1`, 'bad_cursor'],
       ['a cursor of a message list', `/messages?cursor=${newId('seg')}.99999999999999999999`, 'bad_cursor'],
-      ['a follow that is neither', '/ledger/stream?follow=perhaps', 'invalid_request'],
+      ['a follow that is not a boolean', '/ledger/stream?follow=perhaps', 'invalid_request'],
     ])('%s', async (_, path, code) => {
       const { id } = await create()
       expect(await codeOf(await server.call(`/conversations/${id}${path}`))).toEqual([400, code])
@@ -140,11 +140,11 @@ describe('the HTTP API', () => {
 
     it.each([
       ['a wrong type', '{"title": 5}', 'invalid_request'],
-      ['a field that is not known', '{"titel": "x"}', 'invalid_request'],
+      ['an unknown field', '{"titel": "x"}', 'invalid_request'],
       ['a NUL in a title', '{"title": "a\\u0000b"}', 'invalid_request'],
       ['a list', '[]', 'invalid_request'],
       ['null', 'null', 'invalid_request'],
-      ['half an object', '{"title":', 'invalid_json'],
+      ['a truncated object', '{"title":', 'invalid_json'],
       ['a workspace with a slash', '{"workspace_id": "../x"}', 'invalid_request'],
     ])('a body with %s', async (_, body, code) => {
       const before = await countConversations()
@@ -163,7 +163,7 @@ describe('the HTTP API', () => {
       expect(await countConversations()).toBe(before)
     })
 
-    it('a body that is too large, announced or not', async () => {
+    it('a body that is too large, with or without a Content-Length', async () => {
       const before = await countConversations()
       const body = JSON.stringify({ title: 'x'.repeat(9_000_000) })
       expect(await codeOf(await server.call('/conversations', { ...jsonBody({}), body }))).toEqual([
@@ -174,7 +174,7 @@ describe('the HTTP API', () => {
       expect(await countConversations()).toBe(before)
     })
 
-    /** Without a Content-Length, so that the size shows only as it comes. */
+    /** Posts without a Content-Length, so that the server learns the size only while it reads. */
     function chunkedPost(body: string): Promise<[number | undefined, string]> {
       return new Promise((resolve, reject) => {
         const outgoing = rawRequest(
@@ -191,7 +191,7 @@ describe('the HTTP API', () => {
             response.on('end', () => resolve([response.statusCode, (JSON.parse(text) as Problem).code]))
           },
         )
-        // The server may hang up before all is sent.
+        // The server may close the connection before everything is sent.
         outgoing.on('error', (error: NodeJS.ErrnoException) => {
           if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET') reject(error)
         })
@@ -200,12 +200,12 @@ describe('the HTTP API', () => {
       })
     }
 
-    it('a body of another type', async () => {
+    it('a body of another media type', async () => {
       const init = { method: 'POST', body: '{}', headers: { 'Content-Type': 'text/plain' } }
       expect(await codeOf(await server.call('/conversations', init))).toEqual([415, 'unsupported_media_type'])
     })
 
-    it('an empty patch, and bad list parameters', async () => {
+    it('an empty patch and invalid list parameters', async () => {
       const { id } = await create()
       const patch = { ...jsonBody({}), method: 'PATCH' }
       expect(await codeOf(await server.call(`/conversations/${id}`, patch))).toEqual([400, 'invalid_request'])
@@ -213,7 +213,7 @@ describe('the HTTP API', () => {
       expect(await codeOf(await server.call('/conversations?limit=201'))).toEqual([400, 'invalid_request'])
     })
 
-    it('an id that is not there, whatever it looks like', async () => {
+    it('an unknown id, whatever it looks like', async () => {
       for (const id of [newId('conv'), 'nonsense', '%00', "' or 1=1 --"]) {
         for (const path of paths(encodeURIComponent(id))) {
           expect(await codeOf(await server.call(path))).toEqual([404, 'conversation_not_found'])
@@ -222,7 +222,7 @@ describe('the HTTP API', () => {
       expect(await codeOf(await server.call('/nothing'))).toEqual([404, 'not_found'])
     })
 
-    it("[L11] another tenant's ids, with the same body as ids that are not there", async () => {
+    it("[L11] another tenant's ids, with the same answer as unknown ids", async () => {
       const { id } = await create({ title: 'mine' })
       const token = await server.tokenFor('another', ['conversations:read', 'conversations:write'])
       const headers = { Authorization: `Bearer ${token}` }
@@ -301,7 +301,7 @@ describe('the HTTP API', () => {
 
   describe('the ledger', () => {
     const converse = async () => {
-      // About other files than this server has, so that no checkpoint of theirs comes in between.
+      // A workspace that this server does not have, so that no checkpoint events get in between.
       const id = (await create({ workspace_id: 'Another.Place' })).id as ConversationId
       const run = await startRun(server.ledger, id)
       await server.ledger.append({
@@ -313,7 +313,7 @@ describe('the HTTP API', () => {
       return { id, run }
     }
 
-    it('[L4] pages and streams hold the same bytes', async () => {
+    it('[L4] returns the same bytes in pages and streams', async () => {
       const { id } = await converse()
       const stored = (
         await server.ledger.page({ tenant: TENANT, conversationId: id, cursor: null, limit: 9 })
@@ -326,7 +326,7 @@ describe('the HTTP API', () => {
       )
     })
 
-    it('pages go on by cursor, and the last says so', async () => {
+    it('continues pages by cursor, and marks the last one', async () => {
       const { id } = await converse()
       const page = async (query: string) =>
         (await (await server.call(`/conversations/${id}/ledger/events?${query}`)).json()) as EventsPage
@@ -355,7 +355,7 @@ describe('the HTTP API', () => {
       expect((await response.text()).match(/^id: .*$/gm)).toEqual([`id: ${first.replace(/1$/, '3')}`])
     })
 
-    it('reads the timeline', async () => {
+    it('lists the messages', async () => {
       const { id, run } = await converse()
       expect(await (await server.call(`/conversations/${id}/messages`)).json()).toMatchObject({
         items: [
@@ -378,7 +378,7 @@ describe('the HTTP API', () => {
     const listWith = (session: string) =>
       fetch(`${server.url}/api/v1/conversations`, { headers: { Authorization: `Bearer ${session}` } })
 
-    it('signs in once by the link, and then needs no token', async () => {
+    it('signs in with the one-time link, and then needs no token', async () => {
       const response = await fetch(server.loginUrl)
       expect(response.headers.get('cache-control')).toBe('no-store')
       expect(response.headers.get('set-cookie')).toBeNull()
@@ -387,19 +387,19 @@ describe('the HTTP API', () => {
       expect((await fetch(server.loginUrl)).status).toBe(401)
     })
 
-    it('[T10] signs in with the token, and not with another', async () => {
+    it('[T10] signs in with a valid token only, and never with a cookie', async () => {
       const signIn = (token: string) =>
         fetch(`${server.url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
       const session = sessionIn(await (await signIn(server.token)).text())
       expect((await listWith(session)).status).toBe(200)
-      // Browsers send cookies to every port of a host, so none may open anything here.
+      // Browsers send cookies to every port of a host, so no cookie may authenticate a request.
       const asCookie = { headers: { Cookie: `waymark_session=${session}; waymark_session_4747=${session}` } }
       expect((await fetch(`${server.url}/api/v1/conversations`, asCookie)).status).toBe(401)
       const refused = await signIn('wrong')
       expect([refused.status, sessionIn(await refused.text())]).toEqual([401, ''])
     })
 
-    it('is signed out when its token ends, and its session opens no other', async () => {
+    it("is signed out when its token is revoked, and can't sign in with its session", async () => {
       const store = await openStore(server.config)
       const secret = await issueToken(store.tokens, {
         name: 'short',
@@ -419,7 +419,7 @@ describe('the HTTP API', () => {
       expect(await status()).toBe(401)
     })
 
-    it('can not be made to swallow a large form, or to use a link up by looking at it', async () => {
+    it('gets 413 for a large form, and does not use up the link with a HEAD request', async () => {
       const large = await fetch(`${server.url}/login`, {
         method: 'POST',
         body: `token=${'x'.repeat(10_000)}`,
@@ -433,14 +433,14 @@ describe('the HTTP API', () => {
       await another.close()
     })
 
-    it('gets pages that nothing can be loaded into', async () => {
+    it('gets pages with a content security policy that denies by default', async () => {
       const policy = (await fetch(server.url)).headers.get('content-security-policy')
       expect(policy).toContain("default-src 'none'")
       expect(policy).toContain("frame-ancestors 'none'")
     })
   })
 
-  it('forgets readers that leave before they were answered', async () => {
+  it('closes the streams of readers that disconnect before the answer', async () => {
     const { id } = await create()
     for (let index = 0; index < 50; index++) {
       const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
@@ -456,7 +456,7 @@ describe('the HTTP API', () => {
     await expect.poll(open, { timeout: 5000 }).toBe('0')
   })
 
-  it('tells operators how it is', async () => {
+  it('reports health, readiness and metrics', async () => {
     for (const base of [server.url, `${server.url}/api/v1`]) {
       expect(await (await fetch(`${base}/health`)).json()).toEqual({ status: 'ok' })
       expect(await (await fetch(`${base}/ready`)).json()).toEqual({ status: 'ready' })

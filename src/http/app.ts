@@ -14,7 +14,7 @@ import { addConversationRoutes } from './routes/conversations.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
 import { addRunRoutes } from './routes/runs.ts'
-import { addAboutRoute, addServiceRoutes } from './routes/service.ts'
+import { addAboutRoutes, addServiceRoutes } from './routes/service.ts'
 import { addTransferRoutes } from './routes/transfer.ts'
 import { addUpkeepRoutes } from './routes/upkeep.ts'
 import { addWorkRoutes } from './routes/work.ts'
@@ -43,7 +43,7 @@ export function createApp(deps: AppDependencies): App {
         scriptSrc: ["'self'"],
         styleSrc: ["'self'"],
         connectSrc: ["'self'"],
-        // What a model draws, and never what it points to: an image's address can carry secrets away.
+        // Inline images only: a remote image's URL can exfiltrate secrets.
         imgSrc: ["'self'", 'data:'],
         requireTrustedTypesFor: ["'script'"],
         trustedTypes: ["'none'"],
@@ -51,10 +51,10 @@ export function createApp(deps: AppDependencies): App {
         baseUri: ["'none'"],
         formAction: ["'self'"],
       },
-      // With 'no-referrer' browsers hide the origin of the sign-in form, and we reject requests without one.
+      // With 'no-referrer', browsers send `Origin: null` for the sign-in form, and the guard rejects that.
       referrerPolicy: 'same-origin',
       xFrameOptions: 'DENY',
-      // TLS is up to the proxy in front of us.
+      // TLS is terminated by a reverse proxy.
       strictTransportSecurity: false,
     }),
   )
@@ -63,7 +63,7 @@ export function createApp(deps: AppDependencies): App {
   app.onError((error, c) => {
     const known = asWaymarkError(error)
     if (!known || known.code === 'storage_failed') {
-      deps.log.error({ err: error, method: c.req.method, path: c.req.path }, 'a request failed')
+      deps.log.error({ err: error, method: c.req.method, path: c.req.path }, 'request failed')
     }
     return answerProblem(c, known ?? error)
   })
@@ -72,19 +72,19 @@ export function createApp(deps: AppDependencies): App {
   const document = api.getOpenAPI31Document(description)
   app.route('/api/v1', api)
   addAliases(app)
-  // Once more at the top, where operators' tools look for them.
+  // Also at the root, where monitoring tools expect them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
   const nothingHere = addPages(app, deps)
   app.notFound((c) =>
     isPerson(c)
       ? nothingHere(c)
-      : answerProblem(c, new WaymarkError('not_found', `There is nothing at ${c.req.path}.`)),
+      : answerProblem(c, new WaymarkError('not_found', `Nothing found at ${c.req.path}.`)),
   )
   return app
 }
 
-/** Everything that answers without a token. Whatever is not here needs one. */
+/** Paths that need no token; every other path does. */
 const PUBLIC = new Set([
   ...['/health', '/ready', '/openapi.json'].flatMap((path) => [path, `/api/v1${path}`]),
   '/login',
@@ -98,7 +98,7 @@ function isPublic(c: Context, { web }: Pick<AppDependencies, 'web'>): boolean {
   return PUBLIC.has(path) || PAGE.test(path) || (web?.files.has(path) ?? false) || isPerson(c)
 }
 
-/** A browser that follows a link to a place outside the API: it gets the page, or a page that says there is none. */
+/** A browser navigation outside the API: answered with the page, or with a 404 page. */
 function isPerson({ req }: Context): boolean {
   const isOfApi = /^\/(api|commands|threads|metrics)(\/|$)/.test(req.path)
   return req.method === 'GET' && !isOfApi && /\btext\/html\b/.test(req.header('accept') ?? '')
@@ -112,7 +112,7 @@ function createApi(deps: AppDependencies): App {
   })
   addServiceRoutes(api, deps)
   for (const path of ['/conversations/:id', '/conversations/:id/*']) api.use(path, ownConversation(deps))
-  addAboutRoute(api, deps)
+  addAboutRoutes(api, deps)
   addConversationRoutes(api, deps)
   addLedgerRoutes(api, deps)
   addRunRoutes(api, deps)
@@ -129,7 +129,7 @@ function newApp(): App {
   return new OpenAPIHono<AppEnv>({
     defaultHook: (result) => {
       if (result.success) return
-      throw new WaymarkError('invalid_request', 'The request is not as the API describes it.', {
+      throw new WaymarkError('invalid_request', 'The request does not match the API schema.', {
         details: result.error.issues.map((issue) => ({
           path: [result.target === 'json' ? 'body' : result.target, ...issue.path].join('.'),
           message: issue.message,

@@ -10,7 +10,7 @@ import { readJsonBody } from './body.ts'
 
 const SESSION_SECONDS = 30 * 24 * 60 * 60
 
-/** Finds out who is calling. Comes before anything that reads a body. */
+/** Authenticates the caller; runs before any middleware that reads a body. */
 export function authenticateUnless(
   isPublic: (c: Context<AppEnv>) => boolean,
   deps: { tokens: TokenStore; clock: Clock },
@@ -20,14 +20,14 @@ export function authenticateUnless(
     const secret = bearer(c.req.header('authorization'))
     const caller = secret ? await findCaller(deps, secret) : null
     if (!caller) {
-      throw new WaymarkError('unauthorized', 'A valid token is needed: Authorization: Bearer <token>.')
+      throw new WaymarkError('unauthorized', 'A valid token is required. Send Authorization: Bearer <token>.')
     }
     c.set('caller', caller)
     await next()
   }
 }
 
-/** Null when there is no such token, or none any more. */
+/** Null when the token is unknown or has expired. */
 export async function findCaller(
   deps: { tokens: TokenStore; clock: Clock },
   secret: string,
@@ -36,24 +36,25 @@ export async function findCaller(
   return token && !isExpired(token, deps.clock) ? token : null
 }
 
-/** What a route needs before its body is read and its handler runs: the token's scope. */
+/** Checks the token's scope, then reads the body. */
 export function access(scope: Scope): [MiddlewareHandler<AppEnv>, MiddlewareHandler<AppEnv>] {
   return [requireScope(scope), readJsonBody]
 }
 
 export function requireScope(scope: Scope): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    const caller = c.get('caller')
-    if (!caller.scopes.includes(scope)) {
-      throw new WaymarkError('missing_scope', `The token lacks the scope ${scope}.`)
-    }
+    assertScope(c.get('caller'), scope)
     await next()
   }
 }
 
+export function assertScope({ scopes }: Pick<Token, 'scopes'>, scope: Scope): void {
+  if (!scopes.includes(scope)) throw new WaymarkError('missing_scope', `The token lacks the scope ${scope}.`)
+}
+
 const READS = new Set(['GET', 'HEAD'])
 
-/** Another tenant's conversation is refused before the body is read. Handlers that only read find out by themselves. */
+/** Rejects writes to another tenant's conversation before the body is read; read handlers check it themselves. */
 export function ownConversation({ ledger }: Pick<AppDependencies, 'ledger'>): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     const id = c.req.param('id')
@@ -65,7 +66,7 @@ export function ownConversation({ ledger }: Pick<AppDependencies, 'ledger'>): Mi
   }
 }
 
-/** A browser's session: a token of its own, which ends with the one that opened it. Returns its secret. */
+/** Opens a browser session: a separate token that ends with its parent. Returns the secret. */
 export async function openBrowserSession(
   deps: { tokens: TokenStore; clock: Clock },
   parent: Token,

@@ -5,7 +5,7 @@ import { parseBoundedJson } from './bounded-json.ts'
 
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
-/** Reads the body once, within its limits, as JSON in UTF-8. No body is an empty object. Comes after the caller's scope. */
+/** Reads the body once, within limits, as UTF-8 JSON. A missing body is an empty object. Runs after the scope check. */
 export const readJsonBody: MiddlewareHandler = async (c, next) => {
   if (METHODS_WITH_BODY.has(c.req.method)) {
     const bytes = await readAtMost(c.req.raw, MAX_BODY_BYTES)
@@ -14,7 +14,7 @@ export const readJsonBody: MiddlewareHandler = async (c, next) => {
     }
     const text = bytes.length === 0 ? '{}' : decode(bytes)
     const value = parseBoundedJson(text)
-    // Validators and handlers ask for the type, the text and the value; each is worked out once.
+    // Validators and handlers read the type, the text and the value; compute each once.
     c.req.raw.headers.set('content-type', 'application/json')
     c.req.text = () => Promise.resolve(text)
     c.req.json = () => Promise.resolve(value as never)
@@ -23,7 +23,7 @@ export const readJsonBody: MiddlewareHandler = async (c, next) => {
 }
 
 export async function readAtMost(request: Request, most: number): Promise<Uint8Array> {
-  const tooLarge = () => new WaymarkError('body_too_large', `The body may have at most ${most} bytes.`)
+  const tooLarge = () => new WaymarkError('body_too_large', `The body exceeds the limit of ${most} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > most) throw tooLarge()
   const chunks: Uint8Array[] = []
   let length = 0

@@ -1,6 +1,6 @@
 import { WaymarkError } from '../protocol/errors.ts'
 
-/** No body of ours comes near these; checking one that exceeds them could take minutes, or the stack. */
+/** Far above any valid body. Validating a larger one could take minutes or overflow the stack. */
 const MAX_DEPTH = 40
 const MAX_VALUES = 100_000
 
@@ -8,7 +8,7 @@ const QUOTE = 34
 const COMMA = 44
 const BACKSLASH = 92
 
-/** Parses JSON whose depth and number of values are bounded, in one pass over the text before anything is built. */
+/** Parses JSON after one pass over the text has checked its depth and number of values. */
 export function parseBoundedJson(text: string): unknown {
   assertBounded(text)
   try {
@@ -16,7 +16,7 @@ export function parseBoundedJson(text: string): unknown {
   } catch (cause) {
     throw new WaymarkError(
       'invalid_json',
-      `The body is not JSON: ${(cause as Error).message.slice(0, 200)}`,
+      `The body is not valid JSON: ${(cause as Error).message.slice(0, 200)}`,
       {
         cause,
       },
@@ -36,7 +36,7 @@ function assertBounded(text: string): void {
       values++
     } else if (code === 93 || code === 125) depth--
     if (depth > MAX_DEPTH)
-      throw new WaymarkError('invalid_json', `The body is nested more than ${MAX_DEPTH} deep.`)
+      throw new WaymarkError('invalid_json', `The body is nested more than ${MAX_DEPTH} levels deep.`)
     if (values > MAX_VALUES) {
       throw new WaymarkError('invalid_json', `The body has more than ${MAX_VALUES} values.`)
     }

@@ -25,7 +25,7 @@ describe('deletions over HTTP', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
-  it('[D1] a message and all after it leave the line; the memory goes back, the files stay', async () => {
+  it('[D1] takes a message and all after it off the line, rewinds the memory and leaves the files', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     await ask(server, id, '!write_to_file {"path":"kept.txt","content":"by the agent"}')
@@ -47,7 +47,7 @@ describe('deletions over HTTP', () => {
     expect(restored.deleted).toEqual(['kept.txt'])
   })
 
-  it('[D2] deleting while the agent is at work stops it first and clears the queue', async () => {
+  it('[D2] stops the active run and clears the queue before it deletes', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     const { message_id, run_id } = await server.client.sendMessage(id, {
@@ -67,7 +67,7 @@ describe('deletions over HTTP', () => {
     expect(() => readFileSync(join(project, 'late.txt'))).toThrow()
   })
 
-  it('[D2] also when an earlier message is deleted, and for a whole conversation', async () => {
+  it('[D2] stops the active run when an earlier message or the whole conversation is deleted', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     const first = await messageId(id, 'I am devansh')
@@ -89,7 +89,7 @@ describe('deletions over HTTP', () => {
     expect(finalOf(last).status).toBe('cancelled')
   })
 
-  it('[D1] deletes an inherited message in a fork, and the parent keeps it', async () => {
+  it('[D1] deletes an inherited message in a fork, while the parent keeps it', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     await ask(server, id, 'my name is nobody')
@@ -100,7 +100,7 @@ describe('deletions over HTTP', () => {
     await server.client.deleteMessage(fork.id, second)
     expect(finalOf(await ask(server, fork.id, 'what is my name')).response_text).toBe('Your name is devansh.')
     expect(await contents(id)).toEqual(before)
-    // And the other way round: what the parent deletes, its fork keeps.
+    // Conversely, a fork keeps the messages that its parent deletes.
     const again = await server.client.fork(id)
     await server.client.deleteMessage(id, second)
     await server.client.collect({ now: true })
@@ -108,7 +108,7 @@ describe('deletions over HTTP', () => {
     expect(finalOf(await ask(server, again.id, 'what is my name')).response_text).toBe('Your name is nobody.')
   })
 
-  it('deleting twice answers the same and deletes once', async () => {
+  it('deletes once and repeats the answer when called twice', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'one')
     await ask(server, id, 'two')
@@ -124,7 +124,7 @@ describe('deletions over HTTP', () => {
     })
   })
 
-  it("[D1] answers, waiting messages and other tenants' messages are not deleted", async () => {
+  it('[D1] refuses to delete answers, waiting messages and messages of other tenants', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'one')
     const [, answer] = await messages(id)
@@ -149,7 +149,7 @@ describe('deletions over HTTP', () => {
     await expect(others.tree(id)).rejects.toMatchObject(missing)
     await expect(others.compare(id, id)).rejects.toMatchObject(missing)
     await server.client.stop(id)
-    // Collecting now is for one's own deletions only.
+    // An immediate collection affects only the deletions of the caller's tenant.
     await server.client.deleteMessage(id, one)
     await others.collect({ now: true })
     await server.client.undelete(id, { message_id: one })
@@ -157,7 +157,7 @@ describe('deletions over HTTP', () => {
     expect((await others.audit()).items.every((entry) => entry.action === 'collected')).toBe(true)
   })
 
-  it('[D3] undeleting after new messages brings the old line back, and the new one can be had again', async () => {
+  it('[D3] restores the old line after new messages, and can return to the new one', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     await ask(server, id, 'my name is nobody')
@@ -179,7 +179,7 @@ describe('deletions over HTTP', () => {
     })
   })
 
-  it('undeleting what can not be brought back stops nothing', async () => {
+  it('stops no run when it refuses to undelete', async () => {
     const { id } = await server.client.createConversation()
     const { message_id } = await server.client.sendMessage(id, { content: '!wait 20\n!say 40' })
     await server.client.sendMessage(id, { content: 'I wait' })
@@ -196,7 +196,7 @@ describe('deletions over HTTP', () => {
     await server.client.stop(id)
   })
 
-  it('two who delete the same message at once get the same answer', async () => {
+  it('gives concurrent deletions of one message the same answer', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'one')
     const one = await messageId(id, 'one')
@@ -204,7 +204,7 @@ describe('deletions over HTTP', () => {
     expect(a).toEqual(b)
   })
 
-  it('[D3] what a fork still has is not shown any more where it was deleted', async () => {
+  it('[D3] hides collected edits where they were deleted, while a fork keeps them', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     await ask(server, id, '!write_to_file {"path":"s.txt","content":"top secret"}')
@@ -218,7 +218,7 @@ describe('deletions over HTTP', () => {
     expect(JSON.stringify(await server.client.edits(fork.id))).toContain('top secret')
   })
 
-  it('what a reset has saved can be had back after messages before it were deleted and collected', async () => {
+  it('restores the files a reset saved, after messages before it were deleted and collected', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     await ask(server, id, '!write_to_file {"path":"valuable.txt","content":"work"}')
@@ -231,7 +231,7 @@ describe('deletions over HTTP', () => {
     expect(restored).toContain('valuable.txt')
   })
 
-  it('[D3] [D4] collects when the time has come, counts it, and says so in the record', async () => {
+  it('[D3] [D4] collects after the retention time, counts the removals and writes an audit entry', async () => {
     const { id } = await server.client.createConversation({ title: 'To be collected' })
     await ask(server, id, 'a secret word: xyzzy')
     const secret = await messageId(id, 'a secret word: xyzzy')
@@ -263,7 +263,7 @@ describe('deletions over HTTP', () => {
     expect(finalOf(await ask(server, id, 'hello')).status).toBe('completed')
   })
 
-  it('[D3] what was collected is not to be found in the database file any more', async () => {
+  it('[D3] leaves no trace of collected messages in the database file', async () => {
     const own = mkdtempSync(join(tmpdir(), 'waymark-deleted-'))
     const isIn = (text: string) => readFileSync(join(dataIn(own), 'waymark.db')).includes(text)
     try {
@@ -285,7 +285,7 @@ describe('deletions over HTTP', () => {
     }
   })
 
-  it('approvals and the work session survive the deletion and the collection of what they stood between', async () => {
+  it('keeps approvals and the work session when the messages around them are deleted and collected', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"work.txt","content":"1"}')
     await ask(server, id, '!write_to_file {"path":"work.txt","content":"2"}')
@@ -300,14 +300,14 @@ describe('deletions over HTTP', () => {
     expect(after).toMatchObject({
       active_session: 'session_2',
       last_approved_at: before.last_approved_at,
-      // Who made a change is known from its edits, and those are gone.
+      // Authors are derived from edits, and the edits were collected.
       changed_files: before.changed_files.map((file) => ({ ...file, by: [] })),
     })
     await server.client.reset(id)
     expect(readFileSync(join(project, 'work.txt'), 'utf8')).toBe('2')
   })
 
-  it('only admins collect and read the record', async () => {
+  it('lets only admins collect and read the audit log', async () => {
     const token = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
     const client = createClient({ url: server.url, token })
     await expect(client.collect()).rejects.toMatchObject({ code: 'missing_scope' })

@@ -15,7 +15,7 @@ describe('the files as they were at an event', () => {
 
   const call = (name: string, args: object) => `!${name} ${JSON.stringify(args)}`
 
-  it('[P7] [W2] are those of the checkpoint with what tools had done by then, at every event', {
+  it('[P7] [W2] are those of the checkpoint with the edits that tools had made by then', {
     timeout: 1_200_000,
   }, async () => {
     const paths = ['a.txt', 'deep/er/b.txt', 'deep/c.md', 'späße \u0001.txt']
@@ -51,7 +51,7 @@ describe('the files as they were at an event', () => {
             if (done?.type === 'write') wanted.set(done.path, done.content)
             if (done?.type === 'delete') wanted.set(done.path, null)
           }
-          // Between an edit and its outcome the tool is still at it.
+          // Between an edit and its outcome the tool is still running.
           if (frame.kind === 'file.edit' || frame.event_id < 3 || frame.event_id % 3 !== 0) continue
           const path = paths[frame.event_id % paths.length] ?? ''
           const { text } = await server.client.file(id, { path, at: frame.event_id })
@@ -63,7 +63,7 @@ describe('the files as they were at an event', () => {
     )
   })
 
-  it('[P7] are told apart from now: what was not there yet, what has gone, what is different', async () => {
+  it('[P7] are compared with the current files: added, deleted and modified ones', async () => {
     const { project } = server.config
     mkdirSync(join(project, 'src'), { recursive: true })
     writeFileSync(join(project, 'src', 'old.ts'), 'old\n')
@@ -96,7 +96,7 @@ describe('the files as they were at an event', () => {
     expect((await server.client.files(id, { at: 1, q: 'old' })).changed.length).toBe(2)
   })
 
-  it('[P7] a file that takes the place of a folder, a link, and what was too large are told as they are', async () => {
+  it('[P7] include a file that replaced a folder, and list edits through links and oversized edits as unsure', async () => {
     const { project } = server.config
     mkdirSync(join(project, 'd'), { recursive: true })
     writeFileSync(join(project, 'd', 'f'), 'inside\n')
@@ -131,16 +131,16 @@ describe('the files as they were at an event', () => {
     expect((await server.client.file(id, { path: 'd/f', at: at(0) })).text).toBeNull()
     expect((await server.client.file(id, { path: 'd', at: at(1) })).text).toBe('now a file\n')
     expect((await server.client.files(id, { at: at(2) })).unsure).toEqual([
-      { path: 'link.txt', reason: 'it is a link, and what it leads to was changed' },
+      { path: 'link.txt', reason: 'it is a link, and its target was changed' },
     ])
-    // Nothing that never was: as it was before, and said to be.
+    // Never a mixture: the text is that before the edit, and the path is listed as unsure.
     const { text } = await server.client.file(id, { path: 'big.txt', at: at(4) })
     expect(text?.startsWith('old 0\n')).toBe(true)
     const { unsure } = await server.client.files(id, { at: at(4) })
     expect(unsure.map(({ path }) => path)).toEqual(['link.txt', 'big.txt'])
   })
 
-  it('[P7] at a checkpoint they are that checkpoint’s, also where files were restored right after it', async () => {
+  it('[P7] match a checkpoint at its own event, even if files were restored right after it', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, call('write_to_file', { path: 'v.txt', content: 'v1\n' }))
     await server.client.approve(id)
@@ -153,7 +153,7 @@ describe('the files as they were at an event', () => {
     expect(await textAt(ofKind(frames, 'session.reset')[0]?.event_id ?? 0)).toBe('v1\n')
   })
 
-  it('are refused where there is no such event, path or workspace', async () => {
+  it('are refused for an invalid event, path or workspace', async () => {
     const { id } = await server.client.createConversation()
     const status = async (path: string) => (await server.call(`/conversations/${id}${path}`)).status
     expect(await status('/files?at=9999')).toBe(404)
@@ -170,7 +170,7 @@ describe('the files as they were at an event', () => {
     expect((await server.call(`/conversations/${elsewhere.id}/files`)).status).toBe(409)
   })
 
-  it('[W6] a reset can be looked at before it is done', async () => {
+  it('[W6] stay unchanged by the preview of a reset', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, call('write_to_file', { path: 'to-go.txt', content: 'x' }))
     const preview = await server.client.reset(id, { dry_run: true })

@@ -8,7 +8,7 @@ import { jsonBody, startTestServer, type TestServer } from '../../test/support/s
 import type { Frame } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
 
-/** About other files than this server has: no checkpoint of theirs comes in between. */
+/** A workspace that this server does not have, so that no checkpoint events get in between. */
 const elsewhere = { workspace_id: 'Another.Place' }
 
 describe('forks over HTTP', () => {
@@ -28,7 +28,7 @@ describe('forks over HTTP', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
-  it('[C5] a fork of a fork of a fork, 200 deep, answers from what the root was told', {
+  it('[C5] answers from the history of the root in a fork 200 levels deep', {
     timeout: 120_000,
   }, async () => {
     const root = (await server.client.createConversation()).id
@@ -61,7 +61,7 @@ describe('forks over HTTP', () => {
     expect((await server.client.branches(root)).items).toHaveLength(1)
   })
 
-  it('[C5] a fork in the middle of an answer shows what there was of it as incomplete, and the model knows it', async () => {
+  it('[C5] shows a half answer as incomplete after a fork, and still answers from the history', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     const frames = await ask(server, id, '!say 30')
@@ -73,7 +73,7 @@ describe('forks over HTTP', () => {
     expect(finalOf(await ask(server, fork.id, 'what is my name')).response_text).toBe('Your name is devansh.')
   })
 
-  it('a message can be said in other words in a fork', async () => {
+  it('rewords a message in a fork, and leaves the parent unchanged', async () => {
     const { id } = await server.client.createConversation({ title: 'Names' })
     await ask(server, id, 'I am devansh')
     await ask(server, id, 'I am nobody')
@@ -87,7 +87,7 @@ describe('forks over HTTP', () => {
     )
   })
 
-  it('refuses places that are not there, and bad requests', async () => {
+  it('refuses unknown places and invalid requests', async () => {
     const { id } = await server.client.createConversation(elsewhere)
     const refused = async (body: unknown) => {
       const response = await server.call(`/conversations/${id}/fork`, jsonBody(body))
@@ -108,7 +108,7 @@ describe('forks over HTTP', () => {
     expect((await server.client.branches(id)).items).toEqual([])
   })
 
-  it('files: restore puts the files back to the place first, and keeps what was there in the parent', async () => {
+  it('restores the files of the place with files: restore, and keeps a safety checkpoint in the parent', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"plan.txt","content":"first"}')
     await ask(server, id, '!write_to_file {"path":"plan.txt","content":"second"}')
@@ -119,11 +119,11 @@ describe('forks over HTTP', () => {
     expect(readFileSync(at('plan.txt'), 'utf8')).toBe('first')
     await server.client.restore(id, { checkpoint_id: fork.restored?.safety_checkpoint ?? '' })
     expect(readFileSync(at('plan.txt'), 'utf8')).toBe('second')
-    // At the end nothing has happened since, so there is nothing to put back.
+    // A fork at the end of the line has nothing to restore.
     expect((await server.client.fork(fork.id, { files: 'restore' })).restored).toBe(null)
   })
 
-  it('files: restore is refused while the agent is at work there, and makes no fork', async () => {
+  it('refuses files: restore while a run is active in the workspace, and creates no fork', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const [first] = await questions(id)
@@ -136,7 +136,7 @@ describe('forks over HTTP', () => {
     await server.client.stop(id)
   })
 
-  it('two forks with copies of the files run at the same time, and their files do not mix', {
+  it('runs two forks with their own working copies in parallel without mixing files', {
     timeout: 60_000,
   }, async () => {
     const { id } = await server.client.createConversation()
@@ -174,7 +174,7 @@ describe('forks over HTTP', () => {
     }
     expect(readFileSync(at('shared.txt'), 'utf8')).toBe(before)
     expect(existsSync(at('log.txt'))).toBe(false)
-    // The project's own repository is not theirs.
+    // The copies must not see the project's git repository.
     for (const frames of runs) {
       const outputs = ofKind(frames, 'tool.output').map((frame) => JSON.stringify(frame.output))
       expect(outputs.at(-1)).toMatch(/not a git repository/)
@@ -191,7 +191,7 @@ describe('forks over HTTP', () => {
     expect(compared.files?.map((file) => file.path)).toContain('shared.txt')
   })
 
-  it('a copy has the files as they were at the place', async () => {
+  it('fills a working copy with the files as they were at the place', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"then.txt","content":"then"}')
     await ask(server, id, '!write_to_file {"path":"then.txt","content":"now"}')
@@ -210,7 +210,7 @@ describe('forks over HTTP', () => {
     expect(existsSync(inCopy(fork.id, '.'))).toBe(false)
   })
 
-  it('a copy stays while another conversation works in it, and what tools overwrote in it survives a collection', async () => {
+  it('keeps a working copy while any conversation uses it, with the files that tools overwrote', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const owner = await server.client.fork(id, { files: 'copy' })
@@ -235,7 +235,7 @@ describe('forks over HTTP', () => {
     expect(existsSync(inCopy(owner.id, '.'))).toBe(false)
   })
 
-  it('[W3] a copy ignores what the project ignores, and captures what tools wrote there', async () => {
+  it('[W3] applies the ignore rules of the project to a working copy, and captures files that tools wrote', async () => {
     writeFileSync(at('.gitignore'), '*.secret\n')
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":".tool","content":"by a tool"}')
@@ -250,7 +250,7 @@ describe('forks over HTTP', () => {
     rmSync(at('.gitignore'))
   })
 
-  it('the checkpoint of a place holds the files as they were there, whatever happened since', async () => {
+  it('finds the files as they were at a place, whatever happened since', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"v.txt","content":"1"}')
     const ended = (await server.client.conversation(id)).head_event_number
@@ -268,7 +268,7 @@ describe('forks over HTTP', () => {
     writeFileSync(at('v.txt'), 'by hand')
     expect(await filesAt(id, ended)).toBe('1')
     expect(await filesAt(fork.id, ended)).toBe('1')
-    // After a run that the line left in the middle, the files are as they are.
+    // A line that ends in the middle of a run has no checkpoint for its end, so the current files are used.
     const half = await server.client.fork(id, { event_number: middle })
     expect(await filesAt(half.id)).toBe('by hand')
     const [, second] = await questions(id)
@@ -278,7 +278,7 @@ describe('forks over HTTP', () => {
     expect(await filesAt(id, ended)).toBe('1')
   })
 
-  it('what was done in a copy can be taken over into the project', async () => {
+  it('restores files from a working copy into the project', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const fork = await server.client.fork(id, { files: 'copy' })
@@ -288,7 +288,7 @@ describe('forks over HTTP', () => {
     expect(readFileSync(at('tried.txt'), 'utf8')).toBe('it works')
   })
 
-  it('the same Idempotency-Key makes one fork, and puts files back once', async () => {
+  it('creates one fork per Idempotency-Key, and restores files once', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, '!write_to_file {"path":"once.txt","content":"agent"}')
     const [first] = await questions(id)
@@ -301,7 +301,7 @@ describe('forks over HTTP', () => {
     expect(readFileSync(at('once.txt'), 'utf8')).toBe('mine')
   })
 
-  it('compares the files of a working copy as they are now, after the last run too', async () => {
+  it('compares the current files of a working copy, including changes of the last run', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const fork = await server.client.fork(id, { files: 'copy' })
@@ -310,7 +310,7 @@ describe('forks over HTTP', () => {
     expect(files).toMatchObject([{ path: 'only-here.txt', status: 'added' }])
   })
 
-  it('compares two lines: where they part, what was said since, and the files', async () => {
+  it('compares two lines: where they diverge, the messages since then, and the files', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'I am devansh')
     const fork = await server.client.fork(id)
@@ -333,7 +333,7 @@ describe('forks over HTTP', () => {
     await expect(server.client.compare(id, newId('conv'))).rejects.toMatchObject({ status: 404 })
   })
 
-  it("the sources' own paths lead to the same handlers", async () => {
+  it('serves the /commands and /threads aliases with the same handlers', async () => {
     const call = async (method: string, path: string, body?: unknown) => {
       const { body: text, headers } = jsonBody(body)
       const response = await fetch(`${server.url}${path}`, {

@@ -9,7 +9,7 @@ export interface HttpMetrics {
   openStreams: Gauge
   /** Called for each committed group of writes. */
   committed: (group: Committed) => void
-  /** Told of each collection. */
+  /** Called after each collection. */
   collected: (report: CollectionReport, seconds: number) => void
 }
 
@@ -27,7 +27,7 @@ export function createMetrics(queueDepths: () => Promise<{ waiting: number; acti
   const registers = [registry]
   const requests = new Histogram({
     name: 'waymark_http_request_seconds',
-    help: 'Time until the answer, by method, route and status',
+    help: 'Request duration by method, route and status',
     labelNames: ['method', 'route', 'status'],
     buckets: SECONDS,
     registers,
@@ -39,7 +39,7 @@ export function createMetrics(queueDepths: () => Promise<{ waiting: number; acti
   })
   const commits = new Histogram({
     name: 'waymark_ledger_commit_seconds',
-    help: 'Time of a group commit, from hand-over to durable',
+    help: 'Duration of a group commit, from submission to durable',
     buckets: SECONDS,
     registers,
   })
@@ -56,41 +56,41 @@ export function createMetrics(queueDepths: () => Promise<{ waiting: number; acti
   })
   const collections = new Histogram({
     name: 'waymark_gc_seconds',
-    help: 'Time of a collection of what no line reaches',
+    help: 'Duration of a collection',
     buckets: [0.01, 0.1, 1, 10, 60, 600],
     registers,
   })
   const removed = new Counter({
     name: 'waymark_gc_removed_total',
-    help: 'What collections have removed, by kind; bytes are those of frames and of checkpointed files',
+    help: 'Objects removed by collections, by kind; bytes of frames and of checkpointed files',
     labelNames: ['what'],
     registers,
   })
   const lastCollection = new Gauge({
     name: 'waymark_gc_last_success_timestamp_seconds',
-    help: 'When the last collection ended well',
+    help: 'Time of the last successful collection',
     registers,
   })
   const runs = new Counter({
     name: 'waymark_runs_ended_total',
-    help: 'Runs that this process has ended, by status',
+    help: 'Runs ended by this process, by status',
     labelNames: ['status'],
     registers,
   })
   const tokens = new Counter({
     name: 'waymark_model_tokens_total',
-    help: 'Tokens as the provider counted them, by direction',
+    help: 'Tokens reported by the provider, by direction',
     labelNames: ['direction'],
     registers,
   })
   const modelCalls = new Counter({
     name: 'waymark_model_calls_total',
-    help: 'Requests to the model that this process has begun',
+    help: 'Model requests started by this process',
     registers,
   })
   const checkpoints = new Counter({
     name: 'waymark_checkpoints_total',
-    help: 'Checkpoints of files that this process has stored',
+    help: 'File checkpoints stored by this process',
     registers,
   })
   const fileChanges = new Counter({
@@ -101,7 +101,7 @@ export function createMetrics(queueDepths: () => Promise<{ waiting: number; acti
   })
   const skippedFiles = new Counter({
     name: 'waymark_skipped_files_total',
-    help: 'Files that a restore or reset left as they were',
+    help: 'Files skipped by restores and resets',
     registers,
   })
   const queued = new Gauge({
@@ -156,7 +156,7 @@ export function createMetrics(queueDepths: () => Promise<{ waiting: number; acti
   }
 }
 
-/** What is counted of a frame. */
+/** The frame fields that metrics count. */
 interface Marked {
   final?: { status?: string; usage?: { input_tokens?: number; output_tokens?: number } }
   skipped?: unknown[]

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 
-describe('the description of the API', () => {
+describe('the OpenAPI description', () => {
   let server: TestServer
   beforeAll(async () => {
     server = await startTestServer()
   })
   afterAll(() => server.close())
 
-  it('is OpenAPI 3.1, and has just the calls of docs/spec/http.md', async () => {
+  it('is OpenAPI 3.1 and has exactly the calls in docs/spec/http.md', async () => {
     const response = await fetch(`${server.url}/openapi.json`)
     const document = (await response.json()) as { openapi: string; paths: Record<string, object> }
     expect(document.openapi).toBe('3.1.0')

@@ -3,13 +3,13 @@ import { problemSchema } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, isId } from '../protocol/ids.ts'
 
-/** What the routes' descriptions share. */
+/** Shared parts of the route descriptions. */
 
 export const conversationParam = z.object({
   id: z.string().meta({ param: { name: 'id', in: 'path' }, example: 'conv_01m7ge5wdas4rvsp14pjg3nkaf' }),
 })
 
-/** Null bytes and whatever else is no id never reach a store. */
+/** Keeps null bytes and other malformed ids away from the stores. */
 export function conversationId(text: string): ConversationId {
   if (!isId('conv', text)) throw new WaymarkError('conversation_not_found', 'There is no such conversation.')
   return text
@@ -25,11 +25,11 @@ export const problem = (description: string) => ({
 })
 
 export const problems = {
-  400: problem('The request is not well-formed'),
-  401: problem('No valid token'),
+  400: problem('The request is malformed'),
+  401: problem('The token is missing or invalid'),
   403: problem('The token lacks a scope, or the request comes from another site'),
-  404: problem('There is no such thing, or not for this token'),
+  404: problem('The resource does not exist, or this token has no access to it'),
   413: problem('The body is too large'),
-  422: problem('The Idempotency-Key belongs to another request'),
-  503: problem('The store could not take the write'),
+  422: problem('The Idempotency-Key was used for a different request'),
+  503: problem('The store is unavailable'),
 } as const

@@ -2,14 +2,14 @@ import { request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 
-describe('the page as it is served', () => {
+describe('the served page', () => {
   let server: TestServer
   beforeAll(async () => {
     server = await startTestServer()
   })
   afterAll(() => server.close())
 
-  /** As it is written: `fetch` would go up the folders by itself. */
+  /** Sends the path unchanged; `fetch` would resolve `..` itself. */
   const statusOf = (path: string) =>
     new Promise<number | undefined>((resolve, reject) => {
       const { hostname, port } = new URL(server.url)
@@ -22,7 +22,7 @@ describe('the page as it is served', () => {
     })
   const get = (path: string, headers: Record<string, string> = {}) => fetch(server.url + path, { headers })
 
-  it('is the same wherever one is in it, and never kept without asking', async () => {
+  it('is the same for every view, and is never cached without revalidation', async () => {
     const index = await (await get('/')).text()
     expect(index).toContain('<div id="page">')
     for (const path of ['/c/conv_x', '/c/conv_x/timeline', '/c/conv_x/timeline?at=3']) {
@@ -34,7 +34,7 @@ describe('the page as it is served', () => {
     }
   })
 
-  it('has files with names of their content, kept for good, compressed for who takes that', async () => {
+  it('has content-hashed files, cached forever and compressed if the client accepts it', async () => {
     const index = await (await get('/')).text()
     const [, script = ''] = /src="(\/assets\/[^"]+\.js)"/.exec(index) ?? []
     const plain = await get(script, { 'Accept-Encoding': 'identity' })
@@ -48,7 +48,7 @@ describe('the page as it is served', () => {
     expect((await fetch(server.url + script, { method: 'HEAD' })).status).toBe(200)
   })
 
-  it('serves nothing but its files', async () => {
+  it('serves no files but its own', async () => {
     for (const path of [
       '/assets/',
       '/assets/../../package.json',
@@ -66,7 +66,7 @@ describe('the page as it is served', () => {
     }
   })
 
-  it('needs a token for every path that is not on the public list, also one that does not exist yet', async () => {
+  it('requires a token for every path that is not on the public list, even an unknown one', async () => {
     for (const path of ['/api/v1/new', '/new', '/api/v1/conversations/', '/metrics', '/threads/x/new']) {
       expect(await statusOf(path), path).toBe(401)
     }
@@ -76,7 +76,7 @@ describe('the page as it is served', () => {
     expect((await server.call('/new')).status).toBe(404)
   })
 
-  it('tells who runs here only those who may know', async () => {
+  it('describes the server only to authenticated clients', async () => {
     expect((await get('/api/v1/about')).status).toBe(401)
     expect(await server.client.about()).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
@@ -85,7 +85,7 @@ describe('the page as it is served', () => {
     })
   })
 
-  it('pages of the ledger are read in one direction at a time', async () => {
+  it('refuses to page the ledger in both directions at once', async () => {
     const { id } = await server.client.createConversation()
     const answer = await server.call(`/conversations/${id}/ledger/events?before=5&cursor=x`)
     expect(answer.status).toBe(400)

@@ -5,11 +5,11 @@ import type { AppDependencies, AppEnv } from './app-dependencies.ts'
 import { findCaller, openBrowserSession } from './auth.ts'
 import { readAtMost } from './body.ts'
 import { signInScript } from './sign-in-script.ts'
-import { addWebFiles } from './web-files.ts'
+import type { WebFile, WebFiles } from './web-files.ts'
 
 const MAX_FORM_BYTES = 4096
 
-/** What a browser sees: the page, and how it signs in. Answers what to say where there is nothing. */
+/** Serves the page and the sign-in pages. Returns the handler for the 404 page. */
 export function addPages(
   app: Hono<AppEnv>,
   deps: AppDependencies,
@@ -17,7 +17,7 @@ export function addPages(
   const { web } = deps
   const page = pageWith(web?.styleSheet ?? null)
 
-  /** Hands the session to the browser: its script keeps the secret and goes on. */
+  /** Passes the session to the browser; the sign-in script stores the secret and redirects. */
   async function signIn(c: Context, parent: Token, next = '/') {
     const secret = await openBrowserSession(deps, parent)
     const body = html`<meta name="waymark-session" content="${secret}" />
@@ -32,8 +32,8 @@ export function addPages(
     options: { status?: 200 | 401; next?: string; isUsedUp?: boolean } = {},
   ) {
     const { status = 200, next = '/', isUsedUp = false } = options
-    const form = html`<p>Each link signs in one browser, once; <code>waymark serve</code> prints a new one when it starts, and says
-        where the server's token is.</p>
+    const form = html`<p>Each sign-in link works once, in one browser. <code>waymark serve</code> prints a new link
+        when it starts, and the location of the server's token.</p>
       <form method="post" action="/login">
         <input type="hidden" name="next" value="${next}" />
         <label>Token <input name="token" type="password" autocomplete="current-password" required autofocus /></label>
@@ -49,7 +49,7 @@ export function addPages(
       c.html(
         page(
           'Waymark is running',
-          html`<p>The page has not been built: <code>npm run build</code>. The API is described at
+          html`<p>The page is not built yet. Run <code>npm run build</code>. The API is described at
             <a href="/openapi.json">/openapi.json</a>.</p>`,
         ),
       ),
@@ -67,28 +67,27 @@ export function addPages(
   )
   app.get('/login', async (c) => {
     const code = c.req.query('code')
-    // Link previews and scanners ask with HEAD; that must not use the link up.
+    // Link previews and scanners send HEAD, which must not consume the code.
     const next = pathIn(c.req.query('next'))
     if (code === undefined || c.req.method === 'HEAD') return askForToken(c, 'Sign in', { next })
-    // Deleting is the test: of two requests with one code, one gets the session.
+    // `delete` is the atomic check: only one of two requests with the same code gets the session.
     const parent = deps.loginCodes.delete(code) ? await findCaller(deps, deps.localToken) : null
-    // A browser that is signed in already goes on by itself.
-    if (!parent) return askForToken(c, 'This link is used up', { status: 401, isUsedUp: true })
+    // The script redirects a browser that is already signed in.
+    if (!parent) return askForToken(c, 'This link has already been used', { status: 401, isUsedUp: true })
     return await signIn(c, parent)
   })
   app.post('/login', async (c) => {
     const form = new URLSearchParams(Buffer.from(await readAtMost(c.req.raw, MAX_FORM_BYTES)).toString())
     const next = pathIn(form.get('next') ?? undefined)
     const caller = await findCaller(deps, form.get('token')?.trim() ?? '')
-    // A session opens no other: it would never end.
-    if (!caller || caller.parentId !== null)
-      return askForToken(c, 'That token is not known', { status: 401, next })
+    // A session can't open another session; otherwise it could renew itself forever.
+    if (!caller || caller.parentId !== null) return askForToken(c, 'Unknown token', { status: 401, next })
     return await signIn(c, caller, next)
   })
-  return (c) => c.html(page('Nothing is here', html`<p><a href="/">To the conversations</a></p>`), 404)
+  return (c) => c.html(page('Page not found', html`<p><a href="/">Go to conversations</a></p>`), 404)
 }
 
-/** A place in the page, and nowhere else. */
+/** Allows only addresses of the page, to prevent open redirects. */
 function pathIn(wanted: string | undefined): string {
   return wanted !== undefined && /^\/c\/[\w-]+(\/[a-z]+)?(\?[\w=&-]*)?$/.test(wanted) ? wanted : '/'
 }
@@ -112,4 +111,20 @@ function pageWith(styleSheet: string | null) {
         </main>
       </body>
     </html>`
+}
+
+/** Serves the page at all its addresses; the client reads the address itself. */
+function addWebFiles(app: Hono<AppEnv>, { index, files }: WebFiles): void {
+  for (const path of ['/', '/c/:id', '/c/:id/:view']) app.get(path, (c) => sendFile(c, index))
+  for (const [path, file] of files) app.get(path, (c) => sendFile(c, file))
+}
+
+function sendFile(c: Context<AppEnv>, file: WebFile) {
+  const takesGzip = /\bgzip\b/.test(c.req.header('accept-encoding') ?? '')
+  c.header('Content-Type', file.type)
+  c.header('Vary', 'Accept-Encoding')
+  c.header('Cache-Control', file.isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache')
+  if (!file.gzip || !takesGzip) return c.body(file.bytes)
+  c.header('Content-Encoding', 'gzip')
+  return c.body(file.gzip)
 }

@@ -3,7 +3,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status'
 import type { Problem } from '../protocol/api/service.ts'
 import { type ErrorCode, WaymarkError } from '../protocol/errors.ts'
 
-/** Each refusal's status. The record is total: a new code without one does not compile. */
+/** The HTTP status of each error code. The record is total: a new code without a status does not compile. */
 const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   invalid_request: 400,
   invalid_json: 400,
@@ -41,11 +41,12 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   rule_not_found: 404,
   segment_cut: 409,
   storage_failed: 503,
+  rebuilding: 503,
   too_slow: 503,
   internal: 500,
 }
 
-/** By then one of the waiting messages may have been worked on. */
+/** Long enough for a waiting message to have started. */
 const RETRY_AFTER_SECONDS = 5
 
 const titles: Partial<Record<number, string>> = {
@@ -63,12 +64,12 @@ const titles: Partial<Record<number, string>> = {
   507: 'Insufficient Storage',
 }
 
-/** RFC 9457, with our stable `code` beside its fields. */
+/** An RFC 9457 problem with an added stable `code`. */
 export function problemOf(error: unknown): Problem {
   const known =
     error instanceof WaymarkError
       ? error
-      : new WaymarkError('internal', 'Something went wrong in the server. Its log says what.')
+      : new WaymarkError('internal', 'Internal server error. See the server log for details.')
   const status = statuses[known.code]
   return {
     type: 'about:blank',

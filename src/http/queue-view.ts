@@ -2,7 +2,7 @@ import { cutText } from '../core/limits.ts'
 import { MAX_WAITING, type QueueState } from '../core/queue.ts'
 import type { QueueView } from '../protocol/api/runs.ts'
 
-/** The queue as clients see it. */
+/** The queue as the API returns it. */
 export function queueView({ active, waiting }: QueueState): QueueView {
   return {
     active: active
@@ -24,7 +24,7 @@ export function queueView({ active, waiting }: QueueState): QueueView {
 const NOTICE_CHARACTERS = 300
 const NOTICE_FILES = 20
 
-/** The queue as events tell of it: every reader gets one for each change, so it must stay small. */
+/** The queue as stream events carry it. Every reader receives one for each change, so it must stay small. */
 export function queueNotice(state: QueueState): QueueView {
   const view = queueView(state)
   const items = view.items.map((item) => ({

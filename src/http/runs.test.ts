@@ -33,7 +33,7 @@ describe('messages and runs', () => {
   const ended = async (id: string, runId: string) =>
     (await frameWhen(server, id, 'final', (frame) => frame.stream_id === runId)).final
 
-  it('answers from what was said before', async () => {
+  it('answers from earlier messages', async () => {
     const id = await newConversation()
     await ask(server, id, 'I am devansh')
     const frames = await ask(server, id, 'what is my name')
@@ -51,7 +51,7 @@ describe('messages and runs', () => {
     ])
   })
 
-  it('a fork answers from what its parent said, and a cut from what is left', async () => {
+  it('answers from the inherited history in a fork, and from the remaining history after a cut', async () => {
     const id = await newConversation()
     const first = await ask(server, id, 'I am devansh')
     await ask(server, id, 'my name is someone else')
@@ -66,7 +66,7 @@ describe('messages and runs', () => {
     expect(finalOf(await ask(server, newConversationId, 'what is my name')).response_text).toBe(
       'Your name is devansh.',
     )
-    await server.ledger.cut({
+    await server.ledger.deleteMessages({
       tenant: 'default',
       conversationId: id as never,
       at: { after: first.at(-1)?.event_id ?? 0 },
@@ -76,7 +76,7 @@ describe('messages and runs', () => {
     expect(finalOf(await ask(server, id, 'what is my name')).response_text).toBe('Your name is devansh.')
   })
 
-  it('a line that leaves a run in the middle still tells the model of it', async () => {
+  it('still sends the model a run that a fork cuts in the middle', async () => {
     const id = await newConversation()
     const first = await ask(server, id, 'I am devansh')
     const newConversationId = newId('conv')
@@ -92,7 +92,7 @@ describe('messages and runs', () => {
     )
   })
 
-  it('[R1] a message that comes while a run is active waits for its turn', async () => {
+  it('[R1] queues a message that arrives while a run is active', async () => {
     const id = await newConversation()
     const first = await send(id, '!wait 20\n!say 20')
     const second = await send(id, 'second')
@@ -111,7 +111,7 @@ describe('messages and runs', () => {
     await ended(id, third.run_id)
     const frames = await allFrames(server, id)
     const streams = frames.flatMap((frame) => frame.stream_id ?? [])
-    // No run begins before the one ahead of it has ended.
+    // No run starts before the previous one has ended.
     expect(streams.filter((stream, index) => stream !== streams[index - 1])).toEqual([
       first.run_id,
       second.run_id,
@@ -119,7 +119,7 @@ describe('messages and runs', () => {
     ])
   })
 
-  it('[R1] the eleventh that would wait gets 429, and nothing of it is stored', async () => {
+  it('[R1] refuses the eleventh waiting message with 429 and stores nothing of it', async () => {
     const id = await newConversation()
     await send(id, '!wait 50\n!say 2000')
     for (let count = 0; count < 10; count++) await send(id, `waiting ${count}`)
@@ -133,7 +133,7 @@ describe('messages and runs', () => {
     await server.client.stop(id)
   })
 
-  it('[R2] stop ends the run as cancelled, also inside a tool, and the next one starts', async () => {
+  it('[R2] stop cancels the run, even inside a tool, and the next one starts', async () => {
     const id = await newConversation()
     const first = await send(id, '!run_command {"command":"echo begun; sleep 60; echo over"}')
     const second = await send(id, 'hello')
@@ -146,7 +146,7 @@ describe('messages and runs', () => {
     expect(toolsOf(run)[0]).toMatchObject({ toolStatus: 'failed', output: 'Stopped.' })
   })
 
-  it('[R2] stop in the middle of words keeps the words, and the model is told', async () => {
+  it('[R2] stop keeps a half answer, and the next run sees it', async () => {
     const id = await newConversation()
     const { run_id } = await send(id, 'I am devansh\n!wait 10\n!say 1000')
     await frameWhen(server, id, 'message.delta')
@@ -173,7 +173,7 @@ describe('messages and runs', () => {
     expect((await frameWhen(server, id, 'final')).final.response_text?.split(' ')).toHaveLength(30)
   })
 
-  it('[R6] a message sent again with the same key runs once', async () => {
+  it('[R6] runs a message once when it is sent again with the same key', async () => {
     const id = await newConversation()
     const options = { idempotencyKey: newId('msg') }
     const sent = [
@@ -183,7 +183,7 @@ describe('messages and runs', () => {
     expect(sent[1]).toEqual(sent[0])
     await ended(id, sent[0]?.run_id ?? '')
     expect(ofKind(await allFrames(server, id), 'message.user')).toHaveLength(1)
-    // As a stream too: it gets the run's frames, though the run is over.
+    // A repeated request for a stream gets the frames of the finished run.
     const { headers, ...init } = jsonBody({ content: 'once' })
     const again = await server.call(`/conversations/${id}/messages`, {
       ...init,
@@ -192,7 +192,7 @@ describe('messages and runs', () => {
     expect(finalOf(framesIn(await again.text())).status).toBe('completed')
   })
 
-  it('removes a waiting message and ends the streams of its frames', async () => {
+  it('removes a waiting message and ends the streams of its run', async () => {
     const id = await newConversation()
     const first = await send(id, '!wait 20\n!say 2000')
     const { headers, ...init } = jsonBody({ content: 'never' })
@@ -200,7 +200,9 @@ describe('messages and runs', () => {
       ...init,
       headers: { ...headers, Accept: 'text/event-stream' },
     })
-    await expect.poll(async () => (await server.client.queue(id)).items.length).toBe(1)
+    await expect
+      .poll(() => server.client.queue(id))
+      .toMatchObject({ active: { run_id: first.run_id }, items: [{ content: 'never' }] })
     const [waiting] = (await server.client.queue(id)).items
     await server.client.removeQueued(id, waiting?.run_id ?? '')
     expect(await (await streaming).text()).toContain('event: removed')
@@ -212,7 +214,7 @@ describe('messages and runs', () => {
     expect(ofKind(await allFrames(server, id), 'message.user')).toHaveLength(1)
   })
 
-  it('tells of the queue on the live stream, without an id', async () => {
+  it('sends queue changes on the live stream, without an id', async () => {
     const id = await newConversation()
     const seen: string[] = []
     const stop = new AbortController()
@@ -231,7 +233,7 @@ describe('messages and runs', () => {
     await streaming
   })
 
-  it('asks a person where the policy says so, and goes on with the answer', async () => {
+  it('asks a person when the policy requires it, and continues with the answer', async () => {
     const id = await newConversation()
     const { run_id } = await send(id, '!list_files {}')
     const asked = await frameWhen(server, id, 'tool.approval')
@@ -253,7 +255,7 @@ describe('messages and runs', () => {
     expect(tool).toMatchObject({ toolStatus: 'completed', approval: { status: 'approved', by: 'local' } })
   })
 
-  it('tells the model when a person says no, and why', async () => {
+  it('sends the model a denial with its reason', async () => {
     const id = await newConversation()
     const { run_id } = await send(id, '!list_files {}')
     const { tool_call_id } = await frameWhen(server, id, 'tool.approval')
@@ -261,7 +263,7 @@ describe('messages and runs', () => {
     expect((await ended(id, run_id)).response_text).toContain('Denied: not now')
   })
 
-  it('a person who stops a run need not answer it', async () => {
+  it('stops a run that waits for an approval', async () => {
     const id = await newConversation()
     const { run_id } = await send(id, '!list_files {}')
     await frameWhen(server, id, 'tool.approval')
@@ -269,7 +271,7 @@ describe('messages and runs', () => {
     expect(await ended(id, run_id)).toMatchObject({ status: 'cancelled' })
   })
 
-  it('never runs a tool that is denied', async () => {
+  it('never runs a denied tool', async () => {
     const id = await newConversation()
     await ask(
       server,
@@ -281,7 +283,7 @@ describe('messages and runs', () => {
     expect(tool).toMatchObject({ toolStatus: 'failed', output: 'The tool delete_file is not allowed here.' })
   })
 
-  it('[R1] messages that wait can be reworded and moved', async () => {
+  it('[R1] edits and reorders waiting messages', async () => {
     const { id } = await server.client.createConversation()
     await server.client.sendMessage(id, { content: '!wait 1000\n!say 300' })
     const queued: string[] = []
@@ -358,7 +360,7 @@ describe('messages and runs', () => {
     expect(tools.map((tool) => tool.toolStatus)).toEqual(['completed', 'completed', 'failed', 'failed'])
   })
 
-  it('[R5] a model failure is an error frame, and the next message is answered', async () => {
+  it('[R5] ends a run with an error frame when the model fails, and answers the next message', async () => {
     const id = await newConversation()
     const frames = await ask(server, id, '!fail 400')
     expect(frames.at(-1)).toMatchObject({
@@ -368,7 +370,7 @@ describe('messages and runs', () => {
     expect(finalOf(await ask(server, id, 'hello')).status).toBe('completed')
   })
 
-  it('gives a long output whole by get_tool_result, from its frame a part with a notice', async () => {
+  it('truncates a long output in its frame with a notice, and returns the rest through get_tool_result', async () => {
     const id = await newConversation()
     const frames = await ask(server, id, '!run_command {"command":"seq 1 20000"}')
     const output = ofKind(frames, 'tool.output').find((frame) => !frame.partial)
@@ -383,7 +385,7 @@ describe('messages and runs', () => {
     expect(piece?.output).toBe('20000\n[Exit code 0.]\n[characters 108888 to 108908 of 108908]')
   })
 
-  it('refuses what is not a message', async () => {
+  it('refuses invalid messages', async () => {
     const id = await newConversation()
     for (const body of [
       {},
@@ -400,7 +402,7 @@ describe('messages and runs', () => {
     expect(missing.status).toBe(404)
   })
 
-  it('[L11] scopes and tenants hold for every call', async () => {
+  it('[L11] enforces scopes and tenants on every call', async () => {
     const id = await newConversation()
     const reader = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
     const stranger = await server.tokenFor('other', [
@@ -428,7 +430,7 @@ describe('messages and runs', () => {
     }
   })
 
-  it('ends the run of a conversation that is deleted in the middle of it', async () => {
+  it('ends the active run of a deleted conversation', async () => {
     const id = await newConversation()
     await send(id, '!wait 10\n!say 5000')
     await frameWhen(server, id, 'message.delta')
@@ -439,7 +441,7 @@ describe('messages and runs', () => {
 })
 
 describe('a run that would never end', () => {
-  it('stops after its number of model calls, as incomplete', async () => {
+  it('ends as incomplete after the maximum number of model calls', async () => {
     const model = await startModelServer(
       Array.from({ length: 20 }, (_, index) => ({
         events: calls('read_file', { path: `missing-${index}.txt` }),
@@ -456,8 +458,8 @@ describe('a run that would never end', () => {
   })
 })
 
-describe('an approval and a restart', () => {
-  it('a question asked before is answered after, and asked once', async () => {
+describe('an approval across a restart', () => {
+  it('is asked once before the restart and can be answered after it', async () => {
     const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
     const first = await startTestServer({ project })
     const { id } = await first.client.createConversation()

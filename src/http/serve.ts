@@ -8,12 +8,12 @@ import { type Committed, createMetrics } from './metrics.ts'
 
 export { readWebFiles } from './web-files.ts'
 
-/** How long a stopping server waits for answers that are under way. */
+/** How long a stopping server waits for requests in flight. */
 const GRACE_MS = 2000
 const HEADERS_MS = 15_000
-/** A request must be there within this time. */
+/** Time limit for receiving a whole request. */
 const REQUEST_MS = 60_000
-/** An import may take as long as it takes, unless nothing arrives for this long. */
+/** Idle limit for an import upload, which has no limit on its total time. */
 const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 2000
 
@@ -21,7 +21,7 @@ export interface HttpServer {
   port: number
   /** Counts a committed group of writes in the metrics. */
   committed(group: Committed): void
-  /** Counts what the collector has removed. */
+  /** Counts a collection in the metrics. */
   collected(report: CollectionReport, seconds: number): void
   close(): Promise<void>
 }
@@ -37,7 +37,7 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
   const app = createApp({ ...deps, metrics, stopping: stopping.signal })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
   server.headersTimeout = HEADERS_MS
-  // Node has one limit for all requests; an import may take longer than any other.
+  // Node has one limit for all requests, but an import may take longer; `limitUpload` sets a limit per request.
   server.requestTimeout = 0
   server.prependListener('request', limitUpload)
   server.maxConnections = MAX_CONNECTIONS
@@ -53,7 +53,7 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
       stopping.abort()
       return new Promise((resolve) => {
         const force = setTimeout(() => server.closeAllConnections(), GRACE_MS)
-        // A stream that has ended leaves its connection open for another request, which won't come.
+        // An ended stream leaves its keep-alive connection open, and no other request will use it.
         const tidy = setInterval(() => server.closeIdleConnections(), 20)
         server.close(() => {
           clearTimeout(force)
@@ -65,7 +65,7 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
   }
 }
 
-/** Closes the connection of a request that arrives too slowly, or only half. */
+/** Closes the connection of a request whose body arrives too slowly or never completes. */
 function limitUpload(request: IncomingMessage): void {
   const { socket, url = '' } = request
   const isImport = url.split('?')[0] === '/api/v1/import'

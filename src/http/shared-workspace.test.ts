@@ -5,7 +5,7 @@ import { ask, finalOf } from '../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 
 /** Two conversations that work on the same files. */
-describe('conversations of one workspace', () => {
+describe('conversations that share a workspace', () => {
   let server: TestServer
   let ours: string
   let theirs: string
@@ -29,12 +29,12 @@ describe('conversations of one workspace', () => {
   const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
   const say = async (id: string, content: string) => finalOf(await ask(server, id, content))
 
-  it('[W6] a reset leaves what another conversation approved', async () => {
+  it('[W6] reset keeps changes that another conversation approved', async () => {
     await say(ours, write('ours.txt', 'ours\n'))
     await say(theirs, write('theirs.txt', 'theirs\n'))
     await server.client.approve(theirs)
     const done = await server.client.reset(ours)
-    // An approval covers every file, also those of other conversations.
+    // An approval covers every file, including changes of other conversations.
     expect(done).toMatchObject({ restored: [], deleted: [], skipped: [] })
     expect([read('ours.txt'), read('theirs.txt')]).toEqual(['ours\n', 'theirs\n'])
     await say(ours, write('ours.txt', 'again\n'))
@@ -42,7 +42,7 @@ describe('conversations of one workspace', () => {
     expect([read('ours.txt'), read('theirs.txt')]).toEqual(['ours\n', 'theirs\n'])
   })
 
-  it('[W6] a reset takes back its own changes and those of no conversation, and lists the others', async () => {
+  it('[W6] reset reverts its own changes and those outside any conversation, and lists the others', async () => {
     await say(ours, write('ours.txt', 'ours\n'))
     await say(theirs, `${write('theirs.txt', 'theirs\n')}\n!run_command {"command":"echo x > made.txt"}`)
     await say(ours, 'hello')
@@ -61,18 +61,18 @@ describe('conversations of one workspace', () => {
     expect(read('made.txt')).toBe('x\n')
   })
 
-  it('[W6] a reset includes the others when that is asked for', async () => {
+  it('[W6] reset reverts changes of other conversations with include_others', async () => {
     await say(theirs, write('theirs.txt', 'theirs\n'))
     const done = await server.client.reset(ours, { include_others: true })
     expect(done).toMatchObject({ deleted: ['theirs.txt'], skipped: [] })
     expect(read('theirs.txt')).toBe(null)
   })
 
-  it('[W6] the changes name the conversations that made them', async () => {
+  it('[W6] names the conversations that made each change', async () => {
     await say(ours, write('ours.txt', 'ours\n'))
     await say(theirs, `${write('theirs.txt', 'theirs\n')}\n!run_command {"command":"echo x > made.txt"}`)
     await say(ours, 'hello')
-    // The last window of a run ends here.
+    // This checkpoint ends the window in which changes count as made by the run.
     await server.client.restore(ours, {
       checkpoint_id: (await server.client.checkpoints(ours)).items[0]?.checkpoint_id ?? '',
     })

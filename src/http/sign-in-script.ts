@@ -1,6 +1,6 @@
 /**
- * What the sign-in pages run. The session's secret goes from the page into the browser's storage, which belongs to this
- * scheme, host and port alone. A cookie would also be sent to whatever listens on other ports of the same host.
+ * The script of the sign-in pages. It moves the session's secret from the page into localStorage, which is scoped to
+ * scheme, host and port. A cookie would also be sent to servers on other ports of the same host.
  */
 export const signInScript = `
 const field = (name) => document.querySelector('meta[name="' + name + '"]')?.content

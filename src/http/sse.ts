@@ -1,17 +1,18 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Context } from 'hono'
 import type { Page } from '../core/ledger.ts'
 import { type Cursor, formatCursor } from '../protocol/cursor.ts'
 
 const HEARTBEAT_MS = 10_000
-/** How long a reader may take nothing of what was written. */
+/** How long a reader may leave the send buffer undrained. */
 const SLOW_MS = 30_000
 
-/** An open event stream, written straight to the socket: this is where every frame of every reader goes through. */
+/** An open event stream, written directly to the socket, because every frame of every reader passes through it. */
 export interface EventStream {
-  /** Resolves when the reader can take more. */
+  /** Resolves when the reader can accept more data. */
   write(chunk: string | Buffer): Promise<void>
-  /** Aborts when the reader is gone, or the server stops. */
+  /** Aborts when the reader disconnects or the server stops. */
   signal: AbortSignal
   end(): void
 }
@@ -26,7 +27,7 @@ export function openEventStream(response: ServerResponse, stopping: AbortSignal)
     gone.abort()
   }
   response.on('close', leave)
-  // A client that left during the read has already emitted `close`.
+  // A client that disconnected before this point has already emitted `close`.
   if (response.closed || response.destroyed) leave()
   const signal = AbortSignal.any([gone.signal, stopping])
   response.writeHead(200, {
@@ -40,7 +41,7 @@ export function openEventStream(response: ServerResponse, stopping: AbortSignal)
     signal,
     async write(chunk) {
       if (response.destroyed || response.write(chunk)) return
-      // What a reader has not taken stays in memory: one that takes nothing for a while is disconnected, and resumes.
+      // Unread data stays in memory, so disconnect a reader that makes no progress; it can resume from its cursor.
       for (let left = response.writableLength; !signal.aborted && !response.destroyed; ) {
         const isDrained = once(response, 'drain', {
           signal: AbortSignal.any([signal, AbortSignal.timeout(SLOW_MS)]),
@@ -63,9 +64,13 @@ export function openEventStream(response: ServerResponse, stopping: AbortSignal)
   }
 }
 
+export function wantsStream(c: Context): boolean {
+  return c.req.header('accept')?.toLowerCase().includes('text/event-stream') ?? false
+}
+
 const encoded = new WeakMap<Page, Buffer>()
 
-/** A page as it goes over the wire, made once however many readers get it. */
+/** Encodes a page for the wire, once for all readers. */
 export function encodePage(page: Page): Buffer {
   let bytes = encoded.get(page)
   if (!bytes) {
@@ -85,7 +90,7 @@ function pageText(page: Page): string {
   return text
 }
 
-/** With an id, unlike other named events: what comes next is counted from here, also by a reader that loses its way now. */
+/** Has an id, unlike other named events, so that a reader that disconnects right after it resumes from the cut. */
 function cutEvent(cut: Cursor): string {
   return `id: ${formatCursor(cut)}\nevent: cut\ndata: {"cut_after":${cut.seq}}\n\n`
 }

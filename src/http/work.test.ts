@@ -38,7 +38,7 @@ describe('work sessions', () => {
   const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
   const labels = async () => (await server.client.checkpoints(id)).items.map((item) => item.label)
 
-  it('[W6] an empty approval has one parent, and the empty session keeps its place', async () => {
+  it('[W6] gives an empty approval one parent, and leaves the branch of the empty session in place', async () => {
     const first = git('rev-parse', 'main').trim()
     const { approved_commit } = await server.client.approve(id)
     expect(git('rev-list', '--parents', '-n', '1', approved_commit).trim().split(' ')).toEqual([
@@ -52,7 +52,7 @@ describe('work sessions', () => {
     ])
   })
 
-  it('[W1] a checkpoint is made when a conversation starts and before each message, which carries it', async () => {
+  it('[W1] makes a checkpoint at the start and before each message, which carries its id', async () => {
     const frames = await ask(
       server,
       id,
@@ -89,7 +89,7 @@ describe('work sessions', () => {
     })
   })
 
-  it('[W4] a restore answers what it did, can be previewed and undone, and is in the ledger', async () => {
+  it('[W4] previews, reports, records and undoes a restore', async () => {
     const frames = await ask(server, id, `${write('a.txt', 'two\n')}\n${write('b.txt', 'new\n')}`)
     const target = ofKind(frames, 'message.user')[0]?.checkpoint_id ?? ''
     const files = everythingIn(server.config.project)
@@ -119,7 +119,7 @@ describe('work sessions', () => {
     expect(everythingIn(server.config.project)).toEqual(files)
   })
 
-  it('[W6] approve merges the session into main, and git shows it as people expect', async () => {
+  it('[W6] approve merges the session into main, with the history that git users expect', async () => {
     await ask(server, id, write('a.txt', 'two\n'))
     writeFileSync(at('outside.txt'), 'by hand\n')
     expect(await server.client.session(id)).toMatchObject({
@@ -177,7 +177,7 @@ describe('work sessions', () => {
     })
   })
 
-  it('[W6] [W4] reset returns to main and keeps what it discards, which can be had back from the abandoned session', async () => {
+  it('[W6] [W4] reset returns to main, and the discarded files can be restored from the abandoned session', async () => {
     await ask(
       server,
       id,
@@ -203,7 +203,7 @@ describe('work sessions', () => {
     expect(everythingIn(server.config.project)).toEqual(files)
   })
 
-  it('[W8] while the agent is at work, also for another conversation, the files are not touched', async () => {
+  it('[W8] refuses restore, reset and approve while a run is active, also in another conversation', async () => {
     const other = (await server.client.createConversation()).id
     const { run_id } = await server.client.sendMessage(other, { content: '!wait 5000\n!say 50' })
     await expect.poll(async () => (await server.client.queue(other)).active?.run_id).toBe(run_id)
@@ -219,7 +219,7 @@ describe('work sessions', () => {
     expect(await server.client.approve(id)).toMatchObject({ new_session: 'session_2', commits_approved: 0 })
   })
 
-  it('[W6] an approval has permissions and empty folders, too', async () => {
+  it('[W6] captures permissions and empty folders in an approval', async () => {
     mkdirSync(at('sub/empty'), { recursive: true })
     writeFileSync(at('b.txt'), 'private')
     await ask(server, id, 'hello')
@@ -233,7 +233,7 @@ describe('work sessions', () => {
     expect([existsSync(at('sub/empty')), existsSync(at('sub/another'))]).toEqual([true, true])
   })
 
-  it('[W6] keeps working after the store of objects was lost', async () => {
+  it('[W6] keeps working after the object store was lost', async () => {
     await ask(server, id, write('a.txt', 'two\n'))
     const store = join(server.config.dataDir, 'store/objects/pack')
     const [before] = (await server.client.checkpoints(id)).items
@@ -251,7 +251,7 @@ describe('work sessions', () => {
     await server.client.approve(id)
   })
 
-  it('paths are given from the project, and are known', async () => {
+  it('accepts only known paths relative to the project', async () => {
     mkdirSync(at('sub'), { recursive: true })
     writeFileSync(at('sub/y'), '1')
     await ask(server, id, 'hello')
@@ -272,7 +272,7 @@ describe('work sessions', () => {
     ])
   })
 
-  it('a request that is sent twice with one key is carried out once', async () => {
+  it('applies a request once when it is sent twice with one key', async () => {
     const options = { idempotencyKey: `once-${id}` }
     const first = await server.client.approve(id, { message: 'x' }, options)
     expect(await server.client.approve(id, { message: 'x' }, options)).toEqual(first)
@@ -282,7 +282,7 @@ describe('work sessions', () => {
     })
   })
 
-  it('shows differences between any two checkpoints and to what is there now', async () => {
+  it('shows differences between any two checkpoints, and to the current files', async () => {
     writeFileSync(at('b.txt'), Buffer.from([0, 1, 2]))
     writeFileSync(at('c.txt'), 'x\n'.repeat(1024 * 1024))
     await ask(server, id, 'first')
@@ -334,7 +334,7 @@ describe('work sessions', () => {
     ])
   })
 
-  it('[W3] says what a checkpoint left out', async () => {
+  it('[W3] lists what a checkpoint left out', async () => {
     writeFileSync(at('.secret'), 'x')
     await ask(server, id, write('.made-by-agent', 'kept'))
     await ask(server, id, 'hello')
@@ -346,7 +346,7 @@ describe('work sessions', () => {
     expect(git('cat-file', 'blob', `${checkpoint_id}:.made-by-agent`)).toBe('kept')
   })
 
-  it('[W7] a message whose files can not be saved first is kept, and the agent does not touch them', async () => {
+  it('[W7] keeps a message when its snapshot fails, and leaves the files untouched', async () => {
     const packs = join(server.config.dataDir, 'store/objects/pack')
     execFileSync('mv', [packs, `${packs}-away`])
     writeFileSync(packs, '')
@@ -364,7 +364,7 @@ describe('work sessions', () => {
     finalOf(await ask(server, id, write('a.txt', 'two\n')))
   })
 
-  it("other people's paths lead to the same handlers", async () => {
+  it('serves the /api/dialogs aliases with the same handlers', async () => {
     const call = (path: string, init: RequestInit = {}) =>
       fetch(`${server.url}/api/dialogs/${id}/${path}`, {
         ...init,
@@ -381,7 +381,7 @@ describe('work sessions', () => {
     expect((await fetch(`${server.url}/api/dialogs/${id}/session`)).status).toBe(401)
   })
 
-  it('refuses what is not there, not allowed or somewhere else', async () => {
+  it('refuses unknown checkpoints, missing scopes and workspaces of other servers', async () => {
     const post = (path: string, body: object, token = server.token) =>
       server.call(`/conversations/${path}`, {
         ...jsonBody(body),
@@ -407,7 +407,7 @@ describe('work sessions', () => {
     await expect(server.client.session(elsewhere)).rejects.toMatchObject({ code: 'workspace_not_here' })
   })
 
-  it('never changes anything in the repository of the user', async () => {
+  it("never changes anything in the user's git repository", async () => {
     const project = server.config.project
     execFileSync('git', ['init', '-q', project])
     execFileSync('git', ['-C', project, 'add', 'a.txt'])
@@ -422,7 +422,7 @@ describe('work sessions', () => {
     rmSync(join(project, '.git'), { recursive: true })
   })
 
-  it('deleting a conversation frees what only it had', async () => {
+  it('frees objects when the last conversation that has them is deleted', async () => {
     mkdirSync(at('sub'), { recursive: true })
     writeFileSync(at('sub/only-here'), 'unique')
     await ask(server, id, 'hello')

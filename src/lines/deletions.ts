@@ -1,20 +1,20 @@
 import type { Clock } from '../core/clock.ts'
 import { timestamp } from '../core/clock.ts'
 import type { Deletions } from '../core/deletions.ts'
-import type { Cut, Ledger } from '../core/ledger.ts'
+import type { Deletion, Ledger } from '../core/ledger.ts'
 import type { Queue, WaitingMessage } from '../core/queue.ts'
 import type { DeletedMessage } from '../protocol/api/lines.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
-/** How long a run may take to end when it is stopped; then the line leaves it as it is. */
+/** How long a stopped run may take to end; after that the deletion abandons it. */
 const STOP_MS = 10_000
 
 export interface DeletionsDependencies {
   ledger: Ledger
   queue: Queue
   clock: Clock
-  /** How long what was deleted can be brought back. */
+  /** How long a deletion can be undone. */
   retentionMs: number
   stopMs?: number
 }
@@ -29,7 +29,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
   const { ledger, queue, clock, retentionMs, stopMs = STOP_MS } = deps
   const until = (at: number) => timestamp(at + retentionMs)
 
-  /** Stops the active run, as a person's Stop would, and removes the messages that wait after it (D2); returns those. */
+  /** Stops the active run, as a person's Stop would; removes and returns the messages that wait after it (D2). */
   async function stopAll(who: Who): Promise<WaitingMessage[]> {
     const deadline = performance.now() + stopMs
     const cleared: WaitingMessage[] = []
@@ -38,13 +38,13 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
       cleared.push(...waiting)
       // Another message may have arrived in the meantime: stop that too.
       if (runId === null) break
-      await hasEnded(who, deadline - performance.now())
+      await untilEnded(who, deadline - performance.now())
     }
     return cleared
   }
 
-  /** Resolves when no run is active there any more, or the time is over. */
-  function hasEnded({ tenant, conversationId }: Who, milliseconds: number): Promise<void> {
+  /** Resolves when no run is active in the conversation, or on timeout. */
+  function untilEnded({ tenant, conversationId }: Who, milliseconds: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(end, milliseconds)
       const unlisten = queue.onChange((changed) => {
@@ -64,7 +64,7 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
 
   function answer(
     conversationId: string,
-    { messageId, cutAfter, checkpointId, at }: Cut,
+    { messageId, cutAfter, checkpointId, at }: Deletion,
     cleared: WaitingMessage[],
   ): DeletedMessage {
     return {
@@ -80,27 +80,27 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
   return {
     async deleteMessage(command) {
       const { tenant, conversationId, messageId, by } = command
-      const earlier = await ledger.deletable(tenant, conversationId, messageId)
+      const earlier = await ledger.findDeletion(tenant, conversationId, messageId)
       if (earlier) return answer(conversationId, earlier, [])
       const cleared = await stopAll(command)
       const place = { at: { before: messageId }, newSegmentId: newId('seg', clock.now()) }
       try {
-        const cut = await ledger.cut({ tenant, conversationId, ...place, by })
+        const cut = await ledger.deleteMessages({ tenant, conversationId, ...place, by })
         return answer(conversationId, cut, cleared)
       } catch (error) {
-        // Another process may have been faster.
+        // Another process may have deleted it first.
         if (!(error instanceof WaymarkError) || error.code !== 'message_not_found') throw error
-        const theirs = await ledger.deletable(tenant, conversationId, messageId)
+        const theirs = await ledger.findDeletion(tenant, conversationId, messageId)
         if (!theirs) throw error
         return answer(conversationId, theirs, cleared)
       }
     },
     async undeleteMessage(command) {
       const { tenant, conversationId, messageId } = command
-      // Nothing is stopped for something that can't be done.
-      await ledger.undeletable(tenant, conversationId, messageId)
+      // Check first: don't stop runs for an undo that is not possible.
+      await ledger.assertCanUndelete(tenant, conversationId, messageId)
       const cleared = await stopAll(command)
-      const { headEventNumber, leftMessageId, at } = await ledger.undoCut(command)
+      const { headEventNumber, leftMessageId, at } = await ledger.undeleteMessages(command)
       return {
         conversation_id: conversationId,
         undeleted_message_id: messageId,

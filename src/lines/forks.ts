@@ -8,7 +8,7 @@ import { type ConversationId, newId } from '../protocol/ids.ts'
 
 export interface ForksDependencies {
   ledger: Pick<Ledger, 'fork' | 'forkedBefore' | 'checkpointAt'>
-  sessions: Pick<WorkSessions, 'start' | 'restore' | 'makeCopy' | 'holds'>
+  sessions: Pick<WorkSessions, 'start' | 'restore' | 'makeCopy' | 'isHere'>
   clock: Clock
   log: Pick<Log, 'error'>
 }
@@ -33,10 +33,10 @@ export function createForks({ ledger, sessions, clock, log }: ForksDependencies)
     return { ...(await ledger.fork(command)), restored }
   }
 
-  /** In the parent's name: what is there now is kept as a checkpoint of the parent's. */
+  /** Restores for the parent conversation: the current files become a checkpoint of the parent. */
   async function restore({ tenant, conversationId, at, by }: ForkRequest): Promise<Restored | null> {
     const { checkpointId } = await ledger.checkpointAt(tenant, conversationId, at)
-    // Nothing has happened since: the files are as they were.
+    // The files have not changed since.
     if (checkpointId === null) return null
     return await sessions.restore({ tenant, conversationId, by, checkpointId, paths: null, dryRun: false })
   }
@@ -55,10 +55,10 @@ export function createForks({ ledger, sessions, clock, log }: ForksDependencies)
     }
   }
 
-  /** The first checkpoint (W1). It may take a while, and who sends a message meanwhile waits for it there. */
+  /** Takes the first checkpoint (W1) in the background; a message sent meanwhile waits for it. */
   function begin(tenant: string, { conversation, repeated }: Forked): void {
     const { id, workspace_id } = conversation
-    if (repeated || workspace_id === null || !sessions.holds(workspace_id)) return
+    if (repeated || workspace_id === null || !sessions.isHere(workspace_id)) return
     sessions.start(tenant, id as ConversationId).catch((error: unknown) => {
       log.error({ err: error, conversation: id }, 'the first checkpoint failed')
     })

@@ -5,23 +5,23 @@ import { pipeline } from 'node:stream/promises'
 import type { S3Client } from '@aws-sdk/client-s3'
 
 /**
- * The only place that talks to an S3-compatible server. Every call has time limits and is retried with backoff by the SDK;
- * callers check what they read against the hash in its key.
+ * The only place that talks to an S3-compatible server. Every call has time limits, and the SDK retries it with backoff;
+ * callers check the bytes they read against the hash in the key.
  */
 export interface ObjectStorage {
-  /** Resolves once the object is durable. An object that is there under this key stays as it is. */
+  /** Resolves once the object is durable. Keeps an existing object with this key. */
   putIfAbsent(key: string, bytes: Uint8Array): Promise<void>
-  /** Replaces what is there. */
+  /** Replaces an existing object. */
   put(key: string, bytes: Uint8Array): Promise<void>
-  /** The same for a file of any size, of which only a part is in memory at a time. */
+  /** Stores a file of any size, with only a part of it in memory at a time. */
   putFile(key: string, path: string): Promise<void>
-  /** Writes the object to a new file; false when there is none. */
+  /** Writes the object to a new file; false if the object doesn't exist. */
   getFile(key: string, path: string): Promise<boolean>
-  /** Null when there is none. */
+  /** Null if the object doesn't exist. */
   get(key: string): Promise<Buffer | null>
   has(key: string): Promise<boolean>
   delete(key: string): Promise<void>
-  /** In the order of their keys. */
+  /** Yields objects in key order. */
   list(prefix: string): AsyncIterable<StoredObject>
   close(): void
 }
@@ -40,25 +40,25 @@ export interface S3Place {
   /** Null for AWS itself. */
   endpoint: string | null
   region: string
-  /** Null: as the AWS tools find them. */
+  /** Null to look them up as the AWS tools do. */
   credentials: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | null
 }
 
-/** The server can't be reached, or refuses. */
+/** The server can't be reached or refused the request. */
 export class ObjectStorageFailed extends Error {}
 
-/** With the SDK's pauses, about half a minute. */
+/** Takes about half a minute, including the SDK's pauses. */
 const ATTEMPTS = 9
 const CONNECT_MS = 5000
-/** Nothing has come or gone for so long. */
+/** Time limit without any traffic. */
 const SILENCE_MS = 30_000
-/** One object, whole. */
+/** Time limit for transferring one whole object. */
 const REQUEST_MS = 15 * 60_000
 const MAX_SOCKETS = 32
 const PART_BYTES = 16 * 1024 * 1024
 
 export async function openObjectStorage(place: S3Place): Promise<ObjectStorage> {
-  // Loaded when it is used: it takes a fifth of a second.
+  // Loaded on first use, because loading takes a fifth of a second.
   const sdk = await import('@aws-sdk/client-s3')
   const { bucket: Bucket, prefix } = place
   const client = openClient(sdk, place)
@@ -77,13 +77,13 @@ export async function openObjectStorage(place: S3Place): Promise<ObjectStorage> 
     try {
       await client.send(command)
     } catch (error) {
-      // A retry of a request whose answer was lost finds its own object.
+      // The object exists: from another writer, or from this request's own first attempt if its response was lost.
       if (condition.IfNoneMatch && (statusOf(error) === 412 || statusOf(error) === 409)) return
       throw translated(error, `store ${key}`, place)
     }
   }
 
-  /** Objects over 5 GB can't be sent at once, and those over a few megabytes should not be. */
+  /** Objects over 5 GB can't be sent in one request, and those over a few megabytes shouldn't be. */
   async function putParts(key: string, path: string): Promise<void> {
     const target = { Bucket, Key: keyOf(key) }
     const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand(target))
@@ -102,7 +102,7 @@ export async function openObjectStorage(place: S3Place): Promise<ObjectStorage> 
       const MultipartUpload = { Parts }
       await client.send(new sdk.CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload }))
     } catch (error) {
-      // What is left of it costs room until the bucket's own rules remove it; why we are here is the error that counts.
+      // If the abort fails too, the parts take space until the bucket's rules remove them; report the first error.
       await client.send(new sdk.AbortMultipartUploadCommand({ ...target, UploadId })).catch(() => {})
       throw error
     } finally {
@@ -157,7 +157,7 @@ function openClient(sdk: typeof import('@aws-sdk/client-s3'), place: S3Place): S
   return new sdk.S3Client({
     region,
     ...(credentials === null ? {} : { credentials }),
-    // Servers besides AWS seldom have a host name for each bucket.
+    // Servers other than AWS rarely have a host name per bucket.
     ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
     maxAttempts: ATTEMPTS,
     requestHandler: {
@@ -168,7 +168,7 @@ function openClient(sdk: typeof import('@aws-sdk/client-s3'), place: S3Place): S
       httpAgent: { maxSockets: MAX_SOCKETS },
       httpsAgent: { maxSockets: MAX_SOCKETS },
     },
-    // Keys are hashes of what is stored; many servers know no other checksum.
+    // Keys are hashes of the content, and many servers don't support the SDK's default checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   })
@@ -177,7 +177,7 @@ function openClient(sdk: typeof import('@aws-sdk/client-s3'), place: S3Place): S
 async function readWhole(file: FileHandle, into: Buffer, at: number): Promise<void> {
   for (let done = 0; done < into.length; ) {
     const { bytesRead } = await file.read(into, done, into.length - done, at + done)
-    if (bytesRead === 0) throw new Error('the file has become shorter while it was sent')
+    if (bytesRead === 0) throw new Error('the file became shorter while it was being sent')
     done += bytesRead
   }
 }
@@ -191,7 +191,7 @@ class Missing extends ObjectStorageFailed {}
 function translated(error: unknown, what: string, { bucket, endpoint }: S3Place): ObjectStorageFailed {
   const { name, message } = error as Error
   const said = `could not ${what} in the bucket ${bucket}${endpoint ? ` at ${endpoint}` : ''}: ${message || name}`
-  // Without the bucket, nothing that is missing means anything.
+  // A missing bucket says nothing about whether the object exists.
   const isMissing = statusOf(error) === 404 && name !== 'NoSuchBucket'
   return isMissing ? new Missing(said, { cause: error }) : new ObjectStorageFailed(said, { cause: error })
 }

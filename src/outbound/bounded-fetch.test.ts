@@ -62,9 +62,9 @@ describe('an event stream', () => {
 
   it.each([
     ['in one chunk', [Buffer.from(`data: ${'x'.repeat(100)}\n\n`)]],
-    ['in many', Array.from({ length: 110 }, () => Buffer.from('x'))],
+    ['in many chunks', Array.from({ length: 110 }, () => Buffer.from('x'))],
   ])('[T7] fails at an event over the limit, %s', async (_, sent) => {
-    await expect(received(sent, 100)).rejects.toThrow('more than an answer may have')
+    await expect(received(sent, 100)).rejects.toThrow('exceeds the size limit')
   })
 })
 
@@ -85,7 +85,7 @@ describe('a redirect', () => {
       await once(leading, 'listening')
       const from = `http://127.0.0.1:${(leading.address() as AddressInfo).port}/`
       const sent = createBoundedFetch()(from, { method: 'POST', body: 'secret' })
-      await expect(sent).rejects.toThrow('leads to another address')
+      await expect(sent).rejects.toThrow('redirects to another address')
       expect(heard).toEqual([])
       leading.close()
       elsewhere.close()

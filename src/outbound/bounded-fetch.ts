@@ -1,17 +1,18 @@
 /**
- * The only way out to servers that a person has named: model servers, embedders, tool servers. Their answers are hostile
- * input: each wait, each error body, each event and the whole answer has a limit, and a redirect never leads to another
- * origin, because keys travel in the headers.
+ * All requests to servers that a person has configured (model servers, embedders, tool servers) go through here. Responses
+ * are treated as hostile input: each wait, each error body, each event and the whole response has a limit, and redirects
+ * never leave the origin, because the headers carry keys.
  */
 export interface OutboundLimits {
-  /** How long a server may take to begin its answer, and to send anything more of it. */
+  /** Time limit for the start of the response, and for each pause within it. */
   silenceMs: number
-  /** How long the whole answer may take. */
+  /** Time limit for the whole response. */
   totalMs: number
-  /** An answer that is an error; what is beyond is dropped. */
+  /** Size limit for an error response; the rest is dropped. */
   errorBytes: number
-  /** The whole answer, and one event of a stream. */
+  /** Size limit for the whole response. */
   totalBytes: number
+  /** Size limit for one event of a stream. */
   eventBytes: number
 }
 
@@ -23,7 +24,7 @@ const defaultLimits: OutboundLimits = {
   eventBytes: 8 * 1024 * 1024,
 }
 
-/** The other side broke a limit, or leads elsewhere. */
+/** The server exceeded a limit or redirected to another origin. */
 export class OutboundFailure extends Error {
   readonly code: 'timeout' | 'answer_too_large' | 'redirected'
 
@@ -40,7 +41,7 @@ export function createBoundedFetch(
   options: { limits?: Partial<OutboundLimits>; signal?: AbortSignal } = {},
 ): typeof fetch {
   const limits = { ...defaultLimits, ...options.limits }
-  // A server that keeps the line open with nothing but signs of life does not go on for ever either.
+  // Also bounds a server that keeps the connection open with nothing but keep-alives.
   limits.totalMs = options.limits?.totalMs ?? limits.silenceMs * 12
 
   return async (input, init) => {
@@ -59,7 +60,7 @@ export function createBoundedFetch(
       return bounded(answer, limits, clock)
     } catch (error) {
       clock.stop()
-      // The platform wraps it in errors of its own.
+      // `fetch` wraps the abort reason in its own errors.
       throw controller.signal.reason instanceof OutboundFailure ? controller.signal.reason : error
     }
   }
@@ -81,7 +82,7 @@ async function follow(
     const next = URL.canParse(location, first) ? new URL(location, first) : null
     const keepsMethod = answer.status === 307 || answer.status === 308 || (init?.method ?? 'GET') === 'GET'
     if (next?.origin !== first.origin || !keepsMethod || hops >= MAX_REDIRECTS) {
-      throw new OutboundFailure('redirected', `${first.origin} leads to another address, which is refused.`)
+      throw new OutboundFailure('redirected', `${first.origin} redirects to another address: refused.`)
     }
     target = next
   }
@@ -138,7 +139,7 @@ function bounded(answer: Response, limits: OutboundLimits, clock: Clock): Respon
   })
   const body = answer.body.pipeThrough(limit)
   const headers = new Headers(answer.headers)
-  // The body is as long as it is by now.
+  // The body is decoded and may be cut, so these headers no longer apply.
   headers.delete('content-length')
   headers.delete('content-encoding')
   return new Response(body, { status: answer.status, statusText: answer.statusText, headers })
@@ -212,5 +213,5 @@ function* eventEnds(bytes: Buffer): Generator<number> {
 }
 
 function tooLarge(): OutboundFailure {
-  return new OutboundFailure('answer_too_large', 'The server sent more than an answer may have.')
+  return new OutboundFailure('answer_too_large', 'The response exceeds the size limit.')
 }

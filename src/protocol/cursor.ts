@@ -10,7 +10,7 @@ export function formatCursor(cursor: Cursor): string {
   return `${cursor.segmentId}.${cursor.seq}`
 }
 
-/** Null when the text is no cursor. */
+/** Null when the text is not a cursor. */
 export function parseCursor(text: string): Cursor | null {
   const dot = text.indexOf('.')
   const segmentId = text.slice(0, dot)

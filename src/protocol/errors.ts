@@ -1,4 +1,4 @@
-/** Every refusal Waymark gives. The codes are part of the API: they are added to, never renamed. */
+/** Every error code that Waymark returns. Codes are part of the API: new ones are added, none are renamed. */
 export const errorCodes = [
   'invalid_request',
   'invalid_json',
@@ -36,6 +36,7 @@ export const errorCodes = [
   'rule_not_found',
   'segment_cut',
   'storage_failed',
+  'rebuilding',
   'too_slow',
   'internal',
 ] as const

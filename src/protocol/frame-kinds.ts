@@ -1,10 +1,8 @@
-import type { AnyFrame, Frame } from './frames.ts'
-
-/** What one needs to know of frames without their schemas: the ledger's threads and the page in the browser do not load those. */
+/** Frame kinds without their schemas, which the ledger's threads and the browser page do not load. */
 
 export const FRAME_SCHEMA = 'public_sse_v1'
 
-/** A kind's name lasts for ever. */
+/** A kind's name never changes. */
 export const frameKinds = [
   'conversation.created',
   'conversation.forked',
@@ -53,8 +51,4 @@ export function isTerminalKind(kind: string): boolean {
 
 export function isKnownKind(kind: string): kind is FrameKind {
   return knownKinds.has(kind)
-}
-
-export function isKnownFrame(frame: AnyFrame): frame is Frame {
-  return isKnownKind(frame.kind)
 }

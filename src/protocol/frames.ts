@@ -14,7 +14,7 @@ export const noticeSchema = z.looseObject({
 
 export type Notice = z.infer<typeof noticeSchema>
 
-/** What the ledger writes itself, in this order, before a frame's own fields. */
+/** Fields that the ledger writes itself, in this order, before a frame's own. */
 const assignedShape = {
   schema: z.literal(FRAME_SCHEMA),
   event_id: z.int().positive(),
@@ -24,7 +24,7 @@ const assignedShape = {
   server_timestamp: z.iso.datetime({ precision: 3 }),
 }
 
-/** What any frame may carry besides its kind's fields. */
+/** Optional fields of every frame. */
 const optionalShape = {
   response_id: z.string().optional(),
   agent: z.string().optional(),
@@ -39,7 +39,7 @@ const optionalShape = {
 const item = { output_index: count, item_id: z.string() }
 const call = { ...item, tool_call_id: z.string() }
 
-/** What a value that comes in pieces belongs to. */
+/** The field that a chunked value belongs to. */
 const chunkTarget = z.looseObject({
   entity_kind: z.enum(['tool_call', 'message']),
   entity_id: z.string(),
@@ -56,6 +56,8 @@ export const toolSchema = z.looseObject({
   server_label: z.string().optional(),
   arguments_text: z.string().optional(),
   output: z.unknown().optional(),
+  /** How a tool of ours affects files; sent when it starts. */
+  file_effect: z.enum(['none', 'recorded', 'unrecorded']).optional(),
 })
 
 export const usageSchema = z.looseObject({
@@ -65,6 +67,8 @@ export const usageSchema = z.looseObject({
   cached_input_tokens: count.optional(),
   reasoning_output_tokens: count.optional(),
   requests: count.optional(),
+  /** As the provider reports it, in its own unit. */
+  cost: z.number().optional(),
 })
 
 export type Usage = z.infer<typeof usageSchema>
@@ -78,10 +82,10 @@ export const lifecycleStatuses = [
   'cancelled',
 ] as const
 export const finalStatuses = ['completed', 'failed', 'incomplete', 'refused', 'cancelled'] as const
-/** `none` undoes what was done before: the model sees everything again. */
+/** `none` undoes earlier changes: the model sees everything again. */
 export const memoryStrategies = ['compact', 'summarize', 'trim', 'none'] as const
 
-/** Every kind of FRAMES, field by field. */
+/** The fields of every frame kind. */
 export const kindShapes = {
   'conversation.created': { title: z.string().optional(), workspace_id: z.string().optional() },
   'conversation.forked': { parent_conversation_id: z.string(), from_event_number: z.int().positive() },
@@ -94,9 +98,24 @@ export const kindShapes = {
     checkpoint_id: checkpointId.optional(),
     work_session: z.string().optional(),
     active_files: z.array(z.string()).optional(),
-    attachments: z.array(z.looseObject({ name: z.string(), sha256: z.string(), bytes: count })).optional(),
+    attachments: z
+      .array(
+        z.looseObject({
+          name: z.string(),
+          sha256: z.string(),
+          bytes: count,
+          /** For images, whose text is a data URL. */
+          media_type: z.string().optional(),
+        }),
+      )
+      .optional(),
   },
-  lifecycle: { status: z.enum(lifecycleStatuses), reason: z.string().optional() },
+  lifecycle: {
+    status: z.enum(lifecycleStatuses),
+    reason: z.string().optional(),
+    /** The request to the model failed and is sent again after `wait_ms`. */
+    retry: z.looseObject({ wait_ms: count, attempt: count, attempts: count }).optional(),
+  },
   final: {
     final: z.looseObject({
       status: z.enum(finalStatuses),
@@ -162,13 +181,13 @@ export const kindShapes = {
     status: z.enum(['requested', 'approved', 'denied']),
     reason: z.string().optional(),
     by: z.string().optional(),
-    /** Names the question that is asked, or answered. */
+    /** Digest of the question that is asked or answered. */
     question_sha256: z.string().optional(),
     /** How the program would run; for tools that start one. */
     confinement: z
       .object({ sandbox: z.string().nullable(), network: z.boolean(), wants_network: z.boolean() })
       .optional(),
-    /** What was allowed besides. */
+    /** Rights granted in addition to the call. */
     grant: z.object({ network: z.boolean(), outside: z.boolean() }).optional(),
     /** The rule that allowed it. */
     rule_id: z.string().optional(),
@@ -203,7 +222,7 @@ export const kindShapes = {
     additions: count,
     deletions: count,
     change: z.enum(['added', 'modified', 'deleted']),
-    /** Has the file as it was right before, when it had changed since the last checkpoint. */
+    /** The checkpoint with the previous file, if it had changed since the last checkpoint. */
     previous_checkpoint: checkpointId.optional(),
     rescued: rescued.optional(),
   },
@@ -260,17 +279,17 @@ type Assigned = z.infer<z.ZodObject<typeof assignedShape>>
 type Optional = z.infer<z.ZodObject<typeof optionalShape>>
 type Fields<K extends FrameKind> = z.infer<z.ZodObject<Shapes[K]>>
 
-/** A frame as it stands in the ledger. */
+/** A frame as stored in the ledger. */
 export type Frame<K extends FrameKind = FrameKind> = {
   [P in K]: Flat<Assigned & { kind: P } & Omit<Optional, keyof Fields<P>> & Fields<P>>
 }[K]
 
-/** A frame before the ledger has given it its place. */
+/** A frame before the ledger has sealed it. */
 export type FrameDraft<K extends FrameKind = FrameKind> = {
   [P in K]: Flat<{ kind: P } & Omit<Optional, keyof Fields<P>> & Fields<P>>
 }[K]
 
-/** A kind that this version does not know: kept and passed on as it is (L10). */
+/** A kind that this version does not know; stored and passed on unchanged (L10). */
 export type UnknownFrame = Assigned & { kind: string } & Record<string, unknown>
 export type AnyFrame = Frame | UnknownFrame
 
@@ -288,7 +307,7 @@ export const frameSchemas = Object.fromEntries(
   ]),
 ) as unknown as { [K in FrameKind]: z.ZodType<Frame<K>> }
 
-/** Checks a frame field by field; of an unknown kind only the envelope (L10). Fields it does not know survive. */
+/** Validates all fields of a known kind, and only the envelope of an unknown one (L10). Unknown fields are kept. */
 export function parseFrame(value: unknown): AnyFrame {
   const envelope = envelopeSchema.parse(value)
   return isKnownKind(envelope.kind) ? frameSchemas[envelope.kind].parse(value) : envelope

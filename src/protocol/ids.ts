@@ -1,4 +1,4 @@
-/** Every id is `<prefix>_<26 characters>`: 48 bits of time, then 80 of chance, so ids sort by their time. */
+/** Every id is `<prefix>_<26 characters>`: 48 bits of time, then 80 random bits, so ids sort by time. */
 export const idPrefixes = ['conv', 'seg', 'run', 'msg', 'resp', 'tok', 'rule'] as const
 export type IdPrefix = (typeof idPrefixes)[number]
 export type Id<P extends IdPrefix> = `${P}_${string}`
@@ -33,15 +33,17 @@ export function isId<P extends IdPrefix>(prefix: P, text: string): text is Id<P>
   return new RegExp(`^${prefix}_${ID_BODY}$`).test(text)
 }
 
-/** How the workspace of a conversation's own working copy is called. */
+/** The workspace id of a conversation's own working copy. */
 export function copyWorkspaceId(workspaceId: string, conversationId: string): string {
   return `${workspaceId}.${conversationId}`
 }
 
 const COPY = new RegExp(`^(.+)\\.(conv_${ID_BODY})$`)
 
-/** Whose working copy this is, and of which workspace; null when it is none. */
-export function copyOf(workspaceId: string | null): { workspaceId: string; conversationId: string } | null {
+/** The workspace and conversation that a working copy belongs to; null if the id is not a working copy's. */
+export function parseCopyWorkspaceId(
+  workspaceId: string | null,
+): { workspaceId: string; conversationId: string } | null {
   const [, of, conversationId] = COPY.exec(workspaceId ?? '') ?? []
   return of === undefined || conversationId === undefined ? null : { workspaceId: of, conversationId }
 }

@@ -1,2 +1,2 @@
-/** As package.json has it. */
+/** The version in package.json. */
 export const VERSION = '0.1.0'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { visibleFields, visibleText } from './visible-text.ts'
 
-describe('text that people agree to', () => {
+describe('text of an approval question', () => {
   it.each([
     ['ls\u001b[2K\rrm', 'ls⟨U+001B⟩[2K⟨U+000D⟩rm'],
     ['a\u202egnp.exe', 'a⟨U+202E⟩gnp.exe'],
@@ -13,11 +13,11 @@ describe('text that people agree to', () => {
     [`ls${'\n'.repeat(200)}rm -rf .`, 'ls\n⟨199 empty lines⟩\nrm -rf .'],
     ['cd build\r\nrm -rf *', 'cd build⟨U+000D⟩\nrm -rf *'],
     ['größe 🙂\tok\nnext', 'größe 🙂\tok\nnext'],
-  ])('%j is shown as %j', (text, shown) => {
+  ])('shows %j as %j', (text, shown) => {
     expect(visibleText(text)).toBe(shown)
   })
 
-  it('never loses a character that can be seen', () => {
+  it('never loses a visible character', () => {
     fc.assert(
       fc.property(
         fc.string({
@@ -31,7 +31,7 @@ describe('text that people agree to', () => {
     )
   })
 
-  it('arguments are shown whole, field by field', () => {
+  it('shows the arguments in full, field by field', () => {
     const written = JSON.stringify({ command: 'echo a\necho b', api_key: 'shown', n: 1 })
     expect(visibleFields(written)).toEqual([
       { name: 'command', text: 'echo a\necho b' },

@@ -1,9 +1,9 @@
 /**
- * A text with nothing hidden in it, for people who have to agree to it: characters that can't be seen, or that turn the
- * text around, are written out, and long runs of blanks are counted.
+ * Text with nothing hidden, for people who must approve it: characters that are invisible or change the text direction
+ * are written out, and long runs of blanks are counted.
  */
 
-/** Controls, marks of direction, everything that takes no room, blanks of other widths, and halves of characters. */
+/** Controls, direction marks, zero-width characters, spaces of other widths, and lone surrogates. */
 const INVISIBLE = /(?![\n\t ])[\p{C}\p{Z}\p{DI}\u2800]/gu
 const MANY_BLANKS = /[ \t]{20,}/g
 const MANY_LINES = /\n(?:[ \t]*\n){5,}/g
@@ -24,7 +24,7 @@ export interface VisibleField {
   text: string
 }
 
-/** The arguments of a call as people read them, field by field; one without a name where they are no object. */
+/** The arguments of a call as readable fields; a single field without a name if they are not an object. */
 export function visibleFields(written: string): VisibleField[] {
   let value: unknown
   try {

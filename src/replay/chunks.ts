@@ -2,7 +2,7 @@ import type { Frame } from '../protocol/frames.ts'
 import type { PlacedItem } from './new-item.ts'
 import type { ChunkedValue } from './transcript.ts'
 
-/** Puts a value that came in pieces together again, under the field it belongs to. */
+/** Reassembles a chunked value under the field it belongs to. */
 export function addChunk(item: PlacedItem, frame: Frame<'chunk.delta' | 'chunk.done'>): PlacedItem {
   const { field, part_index } = frame.target
   const name = part_index === undefined ? field : `${field}.${part_index}`
@@ -15,7 +15,7 @@ function withPiece(value: ChunkedValue, frame: Frame<'chunk.delta' | 'chunk.done
   const isNext = frame.data !== undefined && (frame.chunk_index ?? value.pieces) === value.pieces
   return {
     encoding: value.encoding,
-    // Frames come in order; a piece that was there already is passed over.
+    // Frames come in order; a repeated chunk is skipped.
     data: isNext ? value.data + frame.data : value.data,
     pieces: isNext ? value.pieces + 1 : value.pieces,
     done: value.done || frame.kind === 'chunk.done',

@@ -1,8 +1,8 @@
 import type { Entry, Transcript } from './transcript.ts'
 
 /**
- * The transcript as it was after event `after`. An entry that reaches across the cut can't be taken back by half, so it
- * is removed as a whole with all entries after it; `head` is then where to continue reading, which may be before `after`.
+ * The transcript as it was after event `after`. An entry that spans the cut can't be reverted in part, so it is removed
+ * with all entries after it; `head` is then where to continue reading, which may be before `after`.
  */
 export function cutTranscript(transcript: Transcript, after: number): Transcript {
   if (after >= transcript.head) return transcript
@@ -13,12 +13,12 @@ export function cutTranscript(transcript: Transcript, after: number): Transcript
     const across = entries[keep]
     if (!across) return { ...transcript, head, entries, title: titleOf(entries) }
     entries = entries.slice(0, keep)
-    // What the events from here on have done to entries before it is taken back with them.
+    // Later events may have changed entries before this one; those changes are reverted too.
     head = Math.min(head, across.at - 1)
   }
 }
 
-/** The last title among these entries. Titles are marks too, so a cut takes them back with the rest. */
+/** The last title among these entries. Titles are marks too, so a cut also reverts them. */
 export function titleOf(entries: readonly Entry[]): string | null {
   const titled = entries.findLast((entry) => entry.type === 'mark' && entry.mark.kind === 'title')
   return titled?.type === 'mark' && titled.mark.kind === 'title' ? titled.mark.title : null

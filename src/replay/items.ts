@@ -11,7 +11,7 @@ import {
 } from './new-item.ts'
 import type { Item, ItemStatus, OtherItem, ReasoningItem, TextItem, TextPart } from './transcript.ts'
 
-/** The items of a run: text and reasoning by `output_index` and part, whatever else by its name. */
+/** The items of a run: text and reasoning by `output_index` and part, other types by name. */
 
 const itemKinds = [
   'output_item.added',
@@ -35,7 +35,7 @@ export function isItemFrame(frame: Frame): frame is ItemFrame {
   return isItemKind.has(frame.kind)
 }
 
-/** Changes the list in place; items are replaced, never changed. */
+/** Mutates the list; items are replaced, never mutated. */
 export function applyToItems(items: Item[], frame: ItemFrame): void {
   switch (frame.kind) {
     case 'output_item.added':
@@ -65,8 +65,8 @@ export function applyToItems(items: Item[], frame: ItemFrame): void {
 }
 
 /**
- * Finds the item at the frame's place, or makes it there, and replaces it by what `change` returns. Items are anchored
- * by `output_index` within their response; item ids are aliases of it (L6).
+ * Finds or creates the item at the frame's place and replaces it with the result of `change`. Items are anchored by
+ * `output_index` within their response; item ids are aliases of it (L6).
  */
 export function updateItem(
   items: Item[],
@@ -94,7 +94,7 @@ function placeFor(items: readonly Item[], frame: ItemAnchor): number {
   return after < 0 ? items.length : after
 }
 
-/** What was announced as something unknown turns out to be more. */
+/** Replaces an item of unknown type once its type is known. */
 function retyped(item: OtherItem, made: PlacedItem): PlacedItem {
   return made.type === 'other'
     ? item
@@ -164,7 +164,7 @@ function addReasoning(
   }
 }
 
-/** A copy of a list that is sorted by an index, with the element at that index changed, or made and changed. */
+/** A copy of a list sorted by an index, with the element at that index changed, or created and changed. */
 function changeAt<T>(
   list: readonly T[],
   compare: (element: T) => number,

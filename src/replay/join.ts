@@ -1,7 +1,7 @@
 import { endRun } from './run.ts'
 import type { Entry, Transcript } from './transcript.ts'
 
-/** Two parts of one line, of which the second begins where the first ends. */
+/** Joins two parts of a line; the second must start where the first ends. */
 export function joinTranscripts(earlier: Transcript, later: Transcript): Transcript {
   if (earlier.head !== later.from - 1) throw new Error(`events ${earlier.head} and ${later.from} do not join`)
   return {
@@ -12,7 +12,7 @@ export function joinTranscripts(earlier: Transcript, later: Transcript): Transcr
   }
 }
 
-/** A run without its terminal frame ends where the line goes on without it, as in the reducer. */
+/** Ends a run without a terminal frame where the line continues without it, as the reducer does. */
 function interrupted(earlier: readonly Entry[], later: readonly Entry[]): readonly Entry[] {
   const index = earlier.findLastIndex((entry) => entry.type === 'run')
   const open = earlier[index]

@@ -2,7 +2,7 @@ import type { Item, ItemStatus, OtherItem, ReasoningItem, TextItem, ToolItem } f
 
 export type PlacedItem = Exclude<Item, { type: 'mark' }>
 
-/** What every item frame carries. */
+/** Fields of every item frame. */
 export interface ItemAnchor {
   event_id: number
   response_id?: string | undefined
@@ -15,7 +15,7 @@ export function keyOf(frame: ItemAnchor): string {
   return `${frame.response_id ?? ''}#${frame.output_index}`
 }
 
-export function placeOf(frame: ItemAnchor) {
+export function anchorOf(frame: ItemAnchor) {
   return {
     key: keyOf(frame),
     responseId: frame.response_id ?? null,
@@ -29,7 +29,7 @@ export function placeOf(frame: ItemAnchor) {
 export function newTool(frame: ItemAnchor, toolType = 'function'): ToolItem {
   return {
     type: 'tool',
-    ...placeOf(frame),
+    ...anchorOf(frame),
     toolCallId: null,
     toolType,
     name: null,
@@ -49,15 +49,15 @@ export function newTool(frame: ItemAnchor, toolType = 'function'): ToolItem {
 }
 
 export function newText(frame: ItemAnchor): TextItem {
-  return { type: 'text', ...placeOf(frame), role: null, parts: [] }
+  return { type: 'text', ...anchorOf(frame), role: null, parts: [] }
 }
 
 export function newReasoning(frame: ItemAnchor): ReasoningItem {
-  return { type: 'reasoning', ...placeOf(frame), parts: [] }
+  return { type: 'reasoning', ...anchorOf(frame), parts: [] }
 }
 
 export function newOther(frame: ItemAnchor): OtherItem {
-  return { type: 'other', ...placeOf(frame), itemType: 'unknown' }
+  return { type: 'other', ...anchorOf(frame), itemType: 'unknown' }
 }
 
 export function closedItem<T extends Item>(item: T, status: ItemStatus): T {

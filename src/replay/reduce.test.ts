@@ -55,8 +55,8 @@ const output = (index: number, value: unknown, partial?: boolean): FrameDraft =>
 })
 const done: FrameDraft = { kind: 'final', final: { status: 'completed', response_text: 'x' } }
 
-describe('frames become a transcript:', () => {
-  it('text goes together by output_index and content_index, whatever order it comes in', () => {
+describe('the transcript reducer', () => {
+  it('groups text by output_index and content_index, in whatever order it arrives', () => {
     const { items } = runOf(
       replay(
         word(1, 'second '),
@@ -73,18 +73,18 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('[L6] an item whose id rotates stays one item', () => {
+  it('[L6] keeps an item whose id rotates as one item', () => {
     const rotating = (id: string, text: string): FrameDraft => ({ ...word(0, text), item_id: id })
     const { items } = runOf(replay(rotating('a', 'one '), rotating('b', 'two '), rotating('c', 'three')))
     expect(items).toMatchObject([{ itemIds: ['a', 'b', 'c'], parts: [{ text: 'one two three' }] }])
   })
 
-  it('the same output_index in another response is another item', () => {
+  it('treats the same output_index in another response as another item', () => {
     const second = { ...word(0, 'again'), response_id: 'resp_2' } as FrameDraft
     expect(runOf(replay(word(0, 'once'), second)).items).toHaveLength(2)
   })
 
-  it('[L6] a tool card joins its frames by tool_call_id, whatever item they name', () => {
+  it('[L6] joins the frames of a tool card by tool_call_id, whatever item they name', () => {
     const { items } = runOf(
       replay(
         { kind: 'output_item.added', ...item(0), item_type: 'function_call' },
@@ -118,7 +118,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('a card only moves forward', () => {
+  it('never moves a card back to an earlier phase', () => {
     const status = (text: string): FrameDraft => ({
       kind: 'tool.status',
       ...call(0),
@@ -137,14 +137,14 @@ describe('frames become a transcript:', () => {
     })
   })
 
-  it("a running command's output grows, and the last word replaces it", () => {
+  it('appends the output of a running command, and replaces it with the final output', () => {
     const partial = replay(output(0, 'one\n', true), output(0, 'two\n', true))
     expect(runOf(partial).items).toMatchObject([{ output: 'one\ntwo\n', phase: 'called', endedAt: null }])
     const whole = replay(output(0, 'one\n', true), output(0, { exit: 0 }))
     expect(runOf(whole).items).toMatchObject([{ output: { exit: 0 }, phase: 'output' }])
   })
 
-  it('values in pieces are put together, each piece once', () => {
+  it('joins chunked values, each chunk once', () => {
     const target = { entity_kind: 'tool_call' as const, entity_id: 'call_0', field: 'image', part_index: 1 }
     const piece = (index: number, data: string): FrameDraft => ({
       kind: 'chunk.delta',
@@ -172,7 +172,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('reasoning, refusals and citations have their places', () => {
+  it('places reasoning, refusals and citations in their items', () => {
     const { items } = runOf(
       replay(
         { kind: 'reasoning_summary.part.added', ...item(0), summary_index: 0, text: '' },
@@ -194,7 +194,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('a file edit stands on the card of its call, or by itself', () => {
+  it('shows a file edit on the card of its call, or as a mark of its own', () => {
     const edit = (tool_call_id?: string): FrameDraft => ({
       kind: 'file.edit',
       path: 'a.txt',
@@ -210,7 +210,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('a run shows how it ended, and what was open then', () => {
+  it('shows how a run ended, and which items were open then', () => {
     expect(runOf(replay(word(0, 'x'), done))).toMatchObject({
       status: 'completed',
       items: [{ status: 'completed' }],
@@ -232,7 +232,7 @@ describe('frames become a transcript:', () => {
     })
   })
 
-  it('[L6] two calls at one place are two cards, and a call where text stands is not lost', () => {
+  it('[L6] shows two calls at one index as two cards, and keeps a call at the index of a text', () => {
     const second = { ...output(0, 'B'), tool_call_id: 'call_other' } as FrameDraft
     expect(runOf(replay(output(0, 'A'), second)).items).toMatchObject([
       { toolCallId: 'call_0', output: 'A' },
@@ -244,7 +244,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('pieces that come before their card, or belong to text, are kept', () => {
+  it('keeps chunks that arrive before their card or belong to text', () => {
     const piece = (index: number, field: string): FrameDraft => ({
       kind: 'chunk.delta',
       ...item(index),
@@ -263,7 +263,7 @@ describe('frames become a transcript:', () => {
     expect(items.map((one) => one.type)).toEqual(['tool', 'text'])
   })
 
-  it('a cut in the middle of a run leaves it incomplete, a message in the middle does not', () => {
+  it('marks a run as incomplete after a cut in its middle, but not after a message', () => {
     const cut: FrameDraft = { kind: 'conversation.truncated', cut_after: 1, message_id: 'm', by: 'me' }
     expect(runOf(replay(word(0, 'half'), cut))).toMatchObject({ status: 'incomplete' })
     const message = {
@@ -278,7 +278,7 @@ describe('frames become a transcript:', () => {
     })
   })
 
-  it('a fork in the middle of a run shows the rest of it as incomplete', () => {
+  it('marks a run as incomplete after a fork in its middle', () => {
     const forked: FrameDraft = {
       kind: 'conversation.forked',
       parent_conversation_id: 'conv_p',
@@ -290,7 +290,7 @@ describe('frames become a transcript:', () => {
     })
   })
 
-  it('checkpoints, memory and sessions leave their marks', () => {
+  it('shows checkpoints and approvals as marks', () => {
     const id = 'a'.repeat(40)
     const transcript = replay(
       {
@@ -314,7 +314,7 @@ describe('frames become a transcript:', () => {
     expect(transcript.entries.at(-1)).toMatchObject({ type: 'mark', mark: { kind: 'approved' } })
   })
 
-  it('[L10] kinds and items that it does not know are kept by name and break nothing', () => {
+  it('[L10] keeps unknown kinds and items by name, and continues', () => {
     const unknown = { kind: 'quantum.leap', leap: 1 } as unknown as FrameDraft
     const { items } = runOf(
       replay(unknown, { kind: 'output_item.added', ...item(0), item_type: 'dream' }, word(1, 'x')),
@@ -326,7 +326,7 @@ describe('frames become a transcript:', () => {
     ])
   })
 
-  it('removes everything after the cut of a conversation.truncated frame, the title too', () => {
+  it('removes everything after the cut of a conversation.truncated frame, including the title', () => {
     const before = frames([
       { kind: 'conversation.created', title: 'First' },
       { kind: 'message.user', message_id: 'msg_1', content: 'kept' },
@@ -342,7 +342,7 @@ describe('frames become a transcript:', () => {
     expect(applyFrames(transcript, [cut as AnyFrame])).toEqual(transcript)
   })
 
-  it('a cut through an entry takes it whole and says where to read on from', () => {
+  it('removes the whole entry that a cut goes through, and returns where to resume', () => {
     const transcript = replay(
       { kind: 'conversation.created' },
       { kind: 'message.user', message_id: 'msg_1', content: 'x' },
@@ -353,7 +353,7 @@ describe('frames become a transcript:', () => {
     expect(cutTranscript(transcript, 4)).toBe(transcript)
   })
 
-  it('takes back changes that events after the cut made to earlier entries', () => {
+  it('reverts changes that events after the cut made to earlier entries', () => {
     const open = frames([
       { kind: 'message.user', message_id: 'msg_1', content: 'one', run: null },
       { ...word(0, 'un'), run: 'run_1' },
@@ -362,7 +362,7 @@ describe('frames become a transcript:', () => {
       { ...word(0, 'deux'), run: 'run_2' },
     ])
     const whole = applyFrames(emptyTranscript(), open)
-    // Through the second run, whose first frame has ended the first one.
+    // A cut through the second run, whose first frame ended the first one.
     const cut = cutTranscript(whole, 4)
     const truncated = { kind: 'conversation.truncated' as const, cut_after: 3, message_id: 'm', by: 'b' }
     const later = { server_timestamp: '2026-01-01T00:00:09.000Z' }
@@ -371,12 +371,12 @@ describe('frames become a transcript:', () => {
     expect(again).toEqual(applyFrames(emptyTranscript(), line))
   })
 
-  it('frames that come twice count once', () => {
+  it('applies repeated frames once', () => {
     const all = frames([word(0, 'a'), word(0, 'b'), done])
     expect(applyFrames(applyFrames(emptyTranscript(), all), all)).toEqual(applyFrames(emptyTranscript(), all))
   })
 
-  it('however the frames are cut into lots, the transcript is the same, and no earlier one changes', () => {
+  it('returns the same transcript for any batches of frames, and never changes an earlier one', () => {
     const draft = fc.oneof(
       fc.tuple(fc.nat(3), fc.string(), fc.nat(2)).map(([index, text, part]) => word(index, text, part)),
       fc.tuple(fc.nat(3), fc.string()).map(([index, text]) => output(index, text, true)),
@@ -409,7 +409,7 @@ describe('frames become a transcript:', () => {
     )
   })
 
-  it('[P6] parts that begin at a message join to what the whole gives, also after a run that never ended', () => {
+  it('[P6] joins parts that start at a message into the whole, also after a run that never ended', () => {
     const message = (id: string): FrameDraft => ({ kind: 'message.user', message_id: id, content: id })
     const said = (delta: string): FrameDraft => ({
       kind: 'message.delta',

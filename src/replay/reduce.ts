@@ -1,12 +1,12 @@
-import { isKnownFrame } from '../protocol/frame-kinds.ts'
+import { isKnownKind } from '../protocol/frame-kinds.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
 import { cutTranscript } from './cut.ts'
 import { addMarkToRun, applyToRun, editOf, endRun, newRun, type OwnRun } from './run.ts'
 import type { Entry, Mark, Transcript } from './transcript.ts'
 
 /**
- * Frames to transcript, the one interpretation of frames there is. Pure: the transcript handed in is left as it was,
- * and whatever did not change is shared with it. Frames that it already contains are passed over.
+ * Reduces frames to a transcript; the only place that interprets frames. Pure: the given transcript is not mutated, and
+ * unchanged parts are shared with it. Frames it already contains are skipped.
  */
 export function applyFrames(transcript: Transcript, frames: Iterable<AnyFrame>): Transcript {
   const draft = new TranscriptDraft(transcript)
@@ -14,11 +14,11 @@ export function applyFrames(transcript: Transcript, frames: Iterable<AnyFrame>):
   return draft.finish()
 }
 
-/** Copies what it changes, once: a batch of a thousand frames costs one copy of the entries, not a thousand. */
+/** Copies what it changes once: a batch of a thousand frames costs one copy of the entries, not a thousand. */
 class TranscriptDraft {
   #state: Transcript
   #entries: Entry[]
-  /** Entries made or copied here, which may be changed in place. */
+  /** Entries created or copied by this draft, which may be mutated. */
   readonly #own = new WeakSet<object>()
 
   constructor(transcript: Transcript) {
@@ -91,7 +91,7 @@ class TranscriptDraft {
   #setTitle(frame: Frame<'conversation.created' | 'conversation.retitled'>): void {
     if (frame.title === undefined) return
     this.#state.title = frame.title
-    // Kept as an entry of its own, so that a cut takes the title back as well.
+    // An entry of its own, so that a cut also reverts the title.
     this.#addMark(frame, { kind: 'title', title: frame.title })
   }
 
@@ -105,7 +105,7 @@ class TranscriptDraft {
     this.#entries.push(entry)
   }
 
-  /** The frame's run, as an entry that may be changed in place. */
+  /** The frame's run, as an entry that may be mutated. */
   #ownRun(frame: AnyFrame): OwnRun {
     const runId = frame.stream_id ?? ''
     const index = this.#entries.findLastIndex((entry) => entry.type === 'run' && entry.runId === runId)
@@ -129,7 +129,7 @@ class TranscriptDraft {
     return run
   }
 
-  /** A run that the line leaves before its terminal frame stays as far as it came: a fork or cut in the middle of it. */
+  /** Ends a run that the line leaves before its terminal frame, because of a fork or cut in the middle of it. */
   #interruptOpenRun(frame: AnyFrame): void {
     const index = this.#entries.findLastIndex((entry) => entry.type === 'run')
     const open = this.#entries[index]
@@ -139,7 +139,7 @@ class TranscriptDraft {
   }
 }
 
-/** What a frame is shown as when it stands for itself; null when it is part of something else, or shows nothing. */
+/** The mark that shows a frame; null when the frame belongs to another entry, or is not shown. */
 function markOf(frame: Frame): Mark | null {
   switch (frame.kind) {
     case 'workspace.checkpoint':
@@ -167,4 +167,8 @@ function markOf(frame: Frame): Mark | null {
     default:
       return null
   }
+}
+
+function isKnownFrame(frame: AnyFrame): frame is Frame {
+  return isKnownKind(frame.kind)
 }

@@ -4,7 +4,7 @@ import { closedItem } from './new-item.ts'
 import { applyToTool, isToolFrame } from './tools.ts'
 import type { FileEdit, Item, ItemStatus, Mark, RunEntry, RunStatus } from './transcript.ts'
 
-/** A run that the reducer owns: its list may be changed in place, the items in it are replaced. */
+/** A run that the reducer owns: its list may be mutated, its items are replaced. */
 export type OwnRun = RunEntry & { items: Item[] }
 
 export function newRun(runId: string, frame: AnyFrame): OwnRun {
@@ -15,6 +15,7 @@ export function newRun(runId: string, frame: AnyFrame): OwnRun {
     runId,
     status: 'in_progress',
     reason: null,
+    retryAt: null,
     agent: null,
     items: [],
     error: null,
@@ -25,6 +26,7 @@ export function newRun(runId: string, frame: AnyFrame): OwnRun {
 }
 
 export function applyToRun(run: OwnRun, frame: Frame): void {
+  run.retryAt = null
   if (isToolFrame(frame)) return applyToTool(run.items, frame)
   if (isItemFrame(frame)) return applyToItems(run.items, frame)
   switch (frame.kind) {
@@ -33,6 +35,7 @@ export function applyToRun(run: OwnRun, frame: Frame): void {
     case 'lifecycle':
       run.status = frame.status
       run.reason = frame.reason ?? run.reason
+      if (frame.retry) run.retryAt = later(frame.server_timestamp, frame.retry.wait_ms)
       return
     case 'final':
       run.final = frame.final
@@ -42,6 +45,10 @@ export function applyToRun(run: OwnRun, frame: Frame): void {
       return endRun(run, 'failed', frame.server_timestamp)
     default:
   }
+}
+
+function later(timestamp: string, ms: number): string {
+  return new Date(Date.parse(timestamp) + ms).toISOString()
 }
 
 export function addMarkToRun(run: OwnRun, frame: AnyFrame, mark: Mark): void {
@@ -63,7 +70,7 @@ export function editOf(frame: Frame<'file.edit'>): FileEdit {
   return { path, change, additions, deletions, diff: diff ?? null, previousCheckpoint: previous }
 }
 
-/** An edit belongs on the card of the call that made it. */
+/** Adds the edit to the card of the call that made it. */
 function addEdit(run: OwnRun, frame: Frame<'file.edit'>): void {
   const { items } = run
   const index = items.findLastIndex((item) => item.type === 'tool' && item.toolCallId === frame.tool_call_id)

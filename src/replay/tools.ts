@@ -3,7 +3,7 @@ import { updateItem } from './items.ts'
 import { keyOf, newTool, type PlacedItem } from './new-item.ts'
 import { type Item, type ToolItem, type ToolPhase, toolPhases } from './transcript.ts'
 
-/** Tool cards, joined by `tool_call_id` wherever in the run their frames come. */
+/** Tool cards, matched by `tool_call_id` wherever their frames occur in the run. */
 
 const toolKinds = [
   'tool.status',
@@ -30,7 +30,7 @@ export function applyToTool(items: Item[], frame: ToolFrame): void {
     items[index] = changed(known, frame)
     return
   }
-  // Not known by its call id yet: the card that waits at the frame's place, or a new one.
+  // Unknown call id: use the card that waits at the frame's place, or create one.
   const place = items.findLast((item) => item.type !== 'mark' && item.key === keyOf(frame))
   const isFree = !place || place.type === 'other' || (place.type === 'tool' && place.toolCallId === null)
   if (!isFree) {
@@ -98,7 +98,7 @@ function withStatus(tool: ToolItem, frame: Frame<'tool.status'>): ToolItem {
     toolType: details.tool_type,
     name: details.name ?? details.tool_name ?? tool.name,
     phase,
-    // A word that comes late does not take the card back.
+    // A late status does not move the card back.
     toolStatus:
       tool.phase === 'failed' || (tool.endedAt !== null && !isOver) ? tool.toolStatus : details.status,
     argumentsText: details.arguments_text ?? tool.argumentsText,
@@ -123,7 +123,7 @@ function withOutput(tool: ToolItem, frame: Frame<'tool.output'>): ToolItem {
   }
 }
 
-/** Pieces of text add up; anything else is the newest state. */
+/** Text is appended; any other value replaces the previous one. */
 function continued(before: unknown, piece: unknown): unknown {
   return typeof before === 'string' && typeof piece === 'string' ? before + piece : piece
 }

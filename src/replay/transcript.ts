@@ -1,17 +1,17 @@
 import type { Frame } from '../protocol/frames.ts'
 
-/** What a person sees, made from frames alone: the same on every device, live or years later. */
+/** The conversation as a person sees it, derived from frames alone: identical on every device, live or years later. */
 export interface Transcript {
   conversationId: string | null
   title: string | null
-  /** The event it begins at: 1 for all of it. A part of a line begins at a person's message. */
+  /** The event it starts at: 1 for the whole line. A part of a line starts at a person's message. */
   from: number
   /** The last event it contains. */
   head: number
   entries: readonly Entry[]
 }
 
-/** The events an entry is made of: its first, and the last that changed it. */
+/** The events of an entry: its first, and the last one that changed it. */
 export interface Span {
   at: number
   upTo: number
@@ -26,7 +26,12 @@ export interface MessageEntry extends Span {
   checkpointId: string | null
   workSession: string | null
   activeFiles: readonly string[]
-  attachments: readonly { name: string; sha256: string; bytes: number }[]
+  attachments: readonly {
+    name: string
+    sha256: string
+    bytes: number
+    media_type?: string | undefined
+  }[]
   timestamp: string
 }
 
@@ -44,6 +49,8 @@ export interface RunEntry extends Span {
   runId: string
   status: RunStatus
   reason: string | null
+  /** When a failed request to the model is sent again; null unless the run waits for that. */
+  retryAt: string | null
   agent: string | null
   items: readonly Item[]
   error: Frame<'error'>['error'] | null
@@ -55,14 +62,14 @@ export interface RunEntry extends Span {
 export type Item = TextItem | ReasoningItem | ToolItem | OtherItem | MarkItem
 
 interface ItemPlace {
-  /** Which response of the run, and which of its items: unique within the run. */
+  /** Identifies the response and its item: unique within the run. */
   key: string
   responseId: string | null
   outputIndex: number
-  /** Every id the provider gave this item; some rotate them. */
+  /** Every id that the provider gave this item; some providers rotate them. */
   itemIds: readonly string[]
   status: ItemStatus
-  /** Values that came in pieces, by field. */
+  /** Values that came in chunks, by field. */
   chunks: Readonly<Record<string, ChunkedValue>>
 }
 
@@ -86,7 +93,7 @@ export interface ReasoningItem extends ItemPlace {
   parts: readonly { summaryIndex: number; text: string }[]
 }
 
-/** How far a tool call has come. A card only moves forward. */
+/** The progress of a tool call. A card's phase only moves forward. */
 export const toolPhases = ['arguments', 'called', 'output', 'failed'] as const
 export type ToolPhase = (typeof toolPhases)[number]
 
@@ -94,7 +101,7 @@ export interface Approval {
   status: 'requested' | 'approved' | 'denied'
   reason: string | null
   by: string | null
-  /** How the program would run, or ran; null for tools that start none. */
+  /** How the program would run, or ran; null for tools that start no program. */
   confinement: { sandbox: string | null; network: boolean; wants_network: boolean } | null
   grant: { network: boolean; outside: boolean } | null
   /** The rule that allowed it; null when a person did. */
@@ -107,14 +114,14 @@ export interface ToolItem extends ItemPlace {
   toolType: string
   name: string | null
   phase: ToolPhase
-  /** The provider's or the tool's own word for where it is. */
+  /** The status as the provider or the tool reports it. */
   toolStatus: string | null
   argumentsText: string
   argumentsJson: unknown
   code: string | null
-  /** The output; while a command runs, what it has printed so far. */
+  /** The output; while a command runs, its output so far. */
   output: unknown
-  /** There is more of it than the frame holds. */
+  /** True if the frame holds only a part of the output. */
   isOutputCut: boolean
   approval: Approval | null
   edits: readonly FileEdit[]
@@ -130,7 +137,7 @@ export interface ChunkedValue {
   done: boolean
 }
 
-/** An item of a type this version does not know: shown by its name. */
+/** An item of a type that this version does not know; shown by its name. */
 export interface OtherItem extends ItemPlace {
   type: 'other'
   itemType: string
@@ -142,11 +149,11 @@ export interface FileEdit {
   additions: number
   deletions: number
   diff: string | null
-  /** Has the file as it was right before, when it had changed since the checkpoint of the message. */
+  /** The checkpoint with the previous file, if it had changed since the message's checkpoint. */
   previousCheckpoint: string | null
 }
 
-/** Something that happened besides what was said: shown between entries, or inside a run. */
+/** An event other than a message or an item: shown between entries, or inside a run. */
 export type Mark =
   | { kind: 'checkpoint'; frame: Frame<'workspace.checkpoint'> }
   | { kind: 'edit'; edit: FileEdit }

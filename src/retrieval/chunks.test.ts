@@ -4,8 +4,8 @@ import { chunksOf, linesOf } from './chunks.ts'
 import { fitsAny } from './globs.ts'
 import { termsOf, wordsOf } from './words.ts'
 
-describe('pieces of a text', () => {
-  it('are whole lines near a thousand characters, overlap, and leave nothing out', () => {
+describe('chunks of a text', () => {
+  it('are whole lines, have at most 1,000 characters, overlap, and leave nothing out', () => {
     const text = readFileSync(new URL('./retrieval.ts', import.meta.url), 'utf8')
     const chunks = chunksOf('retrieval.ts', text)
     expect(chunks.length).toBeGreaterThan(4)
@@ -23,14 +23,14 @@ describe('pieces of a text', () => {
     expect(missing).toEqual([])
   })
 
-  it('keep their names when nothing in them has changed', () => {
+  it('keep their ids when their text has not changed', () => {
     const text = Array.from({ length: 200 }, (_, n) => `line ${n} of a file`).join('\n')
     const before = new Set(chunksOf('a', text).map((chunk) => chunk.id))
     const after = chunksOf('a', text.replace('line 199', 'another 199')).map((chunk) => chunk.id)
     expect(after.filter((id) => !before.has(id))).toHaveLength(1)
   })
 
-  it('also of odd texts', () => {
+  it('handle empty texts and very long lines', () => {
     expect(chunksOf('a', '')).toEqual([])
     expect(chunksOf('a', '\n\n\n')).toEqual([])
     expect(chunksOf('a', 'x'.repeat(50_000))).toHaveLength(1)
@@ -39,7 +39,7 @@ describe('pieces of a text', () => {
 })
 
 describe('words', () => {
-  it('of names are also their parts', () => {
+  it('include the parts of compound names', () => {
     expect(wordsOf('readFile HTTPServer max_file_mb')).toEqual(
       expect.arrayContaining([
         'readfile',
@@ -57,7 +57,7 @@ describe('words', () => {
     expect(termsOf('what is the')).toEqual([])
   })
 
-  it('globs', () => {
+  it('match globs in bounded time', () => {
     expect(fitsAny('src/core/a.ts', ['src/**'])).toBe(true)
     expect(fitsAny('src/core/a.ts', ['src/*.ts'])).toBe(false)
     expect(fitsAny('a.ts', ['**/*.ts'])).toBe(true)

@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto'
 import type { NewChunk } from '../core/retrieval.ts'
 import { wordsOf } from './words.ts'
 
-/** About so many characters a piece: enough to understand, few enough to send several. */
+/** The approximate size of a chunk: enough to understand it, small enough to send several. */
 const CHARACTERS = 1000
-/** The last lines of a piece are also the first of the next, up to so many characters. */
+/** The last lines of a chunk are also the first of the next, up to this many characters. */
 const OVERLAP = 200
-/** A single line longer than this is cut: minified code is nothing to read. */
+/** Longer lines are truncated: minified code is not worth reading. */
 const LONGEST_LINE = 2000
 
-/** These lines of a text, as a piece has them. */
+/** Returns these lines of a text as a chunk contains them. */
 export function linesOf(text: string, startLine: number, endLine: number): string {
   const lines = text.split('\n').slice(startLine - 1, endLine)
   return lines.map((line) => line.slice(0, LONGEST_LINE)).join('\n')
 }
 
-/** A text in pieces of whole lines. */
+/** Splits a text into chunks of whole lines. */
 export function chunksOf(path: string, text: string): NewChunk[] {
   const lines = text.split('\n').map((line) => line.slice(0, LONGEST_LINE))
   if (lines.at(-1) === '') lines.pop()
@@ -45,7 +45,7 @@ function overlapStart(lines: readonly string[], from: number, to: number): numbe
   return start
 }
 
-/** Named by what it is and where: what has not changed keeps its name. */
+/** The id is a hash of path, position and text, so that an unchanged chunk keeps it. */
 function chunkOf(path: string, text: string, startLine: number, endLine: number): NewChunk {
   const hash = createHash('sha256').update(`${path}\0${startLine}\0${text}`).digest('hex')
   return {

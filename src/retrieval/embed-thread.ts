@@ -1,15 +1,13 @@
 import { parentPort } from 'node:worker_threads'
+import type { ThreadReply } from '../worker-thread/worker-thread.ts'
 
-/** MiniLM in a thread of its own: a snippet takes it a fifth of a second, in which nothing else can happen there. */
+/** Runs MiniLM in its own thread: each snippet blocks the thread for a fifth of a second. */
 export interface EmbedRequest {
-  id: number
   texts: readonly string[]
 }
 
-export type EmbedReply = { id: number; vectors: Float32Array[] } | { id: number; error: string }
-
 const port = parentPort
-if (!port) throw new Error('this file runs as a thread')
+if (!port) throw new Error('this file must run as a worker thread')
 
 async function load() {
   const [{ createEmbedder }, { default: model }] = await Promise.all([
@@ -22,12 +20,13 @@ async function load() {
 const loading = load()
 loading.catch(() => {})
 
-port.on('message', ({ id, texts }: EmbedRequest) => {
+port.on('message', ({ id, texts }: EmbedRequest & { id: number }) => {
   void loading
     .then((embedder) => embedder.embed([...texts]))
+    .then((vectors) => vectors.map((one) => Float32Array.from(one)))
     .then(
-      (vectors) =>
-        port.postMessage({ id, vectors: vectors.map((one) => Float32Array.from(one)) } satisfies EmbedReply),
-      (error: Error) => port.postMessage({ id, error: error.message } satisfies EmbedReply),
+      (result) => port.postMessage({ id, result } satisfies ThreadReply<Float32Array[]>),
+      ({ message, name }: Error) =>
+        port.postMessage({ id, error: { message, name } } satisfies ThreadReply<Float32Array[]>),
     )
 })

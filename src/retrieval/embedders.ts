@@ -1,7 +1,7 @@
-import { Worker } from 'node:worker_threads'
 import type { Embedder } from '../core/retrieval.ts'
 import { createBoundedFetch } from '../outbound/bounded-fetch.ts'
-import type { EmbedReply, EmbedRequest } from './embed-thread.ts'
+import { startWorkerThread, type WorkerThread } from '../worker-thread/worker-thread.ts'
+import type { EmbedRequest } from './embed-thread.ts'
 
 interface Job {
   texts: readonly string[]
@@ -9,46 +9,37 @@ interface Job {
   reject(error: Error): void
 }
 
-/** The model that comes with us, in a thread that starts when it is first needed. Questions overtake files. */
+/** The bundled model, in a thread that starts on first use. Questions take precedence over files. */
 export function createLocalEmbedder(): Embedder {
-  let worker: Worker | null = null
-  let current: Job | null = null
+  let thread: WorkerThread<EmbedRequest, Float32Array[]> | null = null
+  let isBusy = false
+  let isClosed = false
   const waiting: Record<'now' | 'later', Job[]> = { now: [], later: [] }
-  let lastId = 0
 
-  function start(): Worker {
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const thread = new Worker(new URL(`./embed-thread.${extension}`, import.meta.url))
-    thread.unref()
-    thread.on('message', (reply: EmbedReply) => {
-      const job = current
-      current = null
-      if ('error' in reply) job?.reject(new Error(reply.error))
-      else job?.resolve(reply.vectors)
-      next()
-    })
-    thread.on('error', (error) => end(error as Error))
-    thread.on('exit', () => end(new Error('the embedder has ended')))
+  function threadNow(): WorkerThread<EmbedRequest, Float32Array[]> {
+    if (!thread || thread.hasEnded()) {
+      thread = startWorkerThread({ module: './embed-thread', from: import.meta.url, isBackground: true })
+    }
     return thread
   }
 
-  function end(error: Error): void {
-    worker = null
-    const lost = [...(current ? [current] : []), ...waiting.now, ...waiting.later]
-    current = null
-    waiting.now = []
-    waiting.later = []
-    for (const job of lost) job.reject(error)
-  }
-
-  /** One text at a time of what can wait, so that a question need not wait for long. */
+  /** Sends one text at a time, so that a question waits for at most one. */
   function next(): void {
-    if (current) return
+    if (isBusy) return
     const job = waiting.now.shift() ?? waiting.later.shift()
     if (!job) return
-    current = job
-    worker ??= start()
-    worker.postMessage({ id: ++lastId, texts: job.texts } satisfies EmbedRequest)
+    if (isClosed) {
+      job.reject(new Error('the embedder is closed'))
+      return next()
+    }
+    isBusy = true
+    void threadNow()
+      .call({ texts: job.texts })
+      .then(job.resolve, job.reject)
+      .finally(() => {
+        isBusy = false
+        next()
+      })
   }
 
   const one = (text: string, urgency: 'now' | 'later') =>
@@ -61,9 +52,9 @@ export function createLocalEmbedder(): Embedder {
     name: 'minilm-l6-v2+path',
     embed: async (texts, urgency) => (await Promise.all(texts.map((text) => one(text, urgency)))).flat(),
     async close() {
-      const closing = worker
-      end(new Error('the embedder is closed'))
-      await closing?.terminate()
+      isClosed = true
+      await thread?.terminate()
+      next()
     },
   }
 }
@@ -71,7 +62,7 @@ export function createLocalEmbedder(): Embedder {
 const LIMITS = { silenceMs: 60_000, totalMs: 120_000, totalBytes: 64 * 1024 * 1024 }
 const OPENAI_MODEL = 'text-embedding-3-small'
 
-/** Any server with OpenAI's `/embeddings`. */
+/** Uses any server that has OpenAI's `/embeddings`. */
 export function createOpenAiEmbedder(options: { baseUrl: string | null; apiKey: string | null }): Embedder {
   const load = async () => {
     const { default: Client } = await import('openai')

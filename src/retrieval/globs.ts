@@ -1,9 +1,9 @@
-/** Whether a path fits one of these globs: `*` within a folder, `**` across folders, `?` one character. */
+/** True if a path matches one of these globs: `*` within a folder, `**` across folders, `?` one character. */
 export function fitsAny(path: string, globs: readonly string[]): boolean {
   return globs.some((glob) => fitsFolders(path.split('/'), glob.split('/')))
 }
 
-/** Folder by folder; in time that grows with both lengths and no faster, whatever the glob. */
+/** Matches folder by folder; the time is bounded by the product of both lengths for any glob. */
 function fitsFolders(names: readonly string[], globs: readonly string[]): boolean {
   return fits(
     names,
@@ -22,7 +22,7 @@ function fitsName(name: string, glob: string): boolean {
   )
 }
 
-/** The usual way to match wildcards: on a mismatch the last one takes one more. */
+/** The usual wildcard matching: on a mismatch, the last wildcard takes one more item. */
 function fits(
   items: readonly string[],
   pattern: readonly string[],

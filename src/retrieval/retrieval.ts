@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { FoundChunk } from '../core/context.ts'
 import { languageOf } from '../core/languages.ts'
 import type { Log } from '../core/log.ts'
+import type { FoundChunk } from '../core/request-plan.ts'
 import {
   type ChunkHit,
   type Embedder,
@@ -14,33 +14,33 @@ import { chunksOf, linesOf } from './chunks.ts'
 import { fitsAny } from './globs.ts'
 import { termsOf } from './words.ts'
 
-/** Larger files are not for reading in pieces. */
+/** Larger files are not indexed. */
 const MAX_BYTES = 1024 * 1024
-/** So many are looked at of each ranking. */
+/** The number of hits taken from each ranking. */
 const CANDIDATES = 40
 const EMBEDDED_AT_ONCE = 8
-/** A question is not kept waiting for its vector for longer. */
+/** The longest that a search waits for the question's vector. */
 const QUERY_MS = 2000
 
 export interface RetrievalDependencies {
   store: IndexStore
   embedder: Embedder | null
-  /** The bytes of a scope's file now; null when it is not there, or not for us to read. */
+  /** The current bytes of a scope's file; null when it does not exist or must not be read. */
   read(scope: string, path: string): Promise<Buffer | null>
-  /** SHA-256 of each; null for those that are not there. */
+  /** SHA-256 of each file; null for files that do not exist. */
   hashes(scope: string, paths: readonly string[]): Promise<(string | null)[]>
   log: Pick<Log, 'error'>
 }
 
 export interface Retrieval {
-  /** A tool has read or written this file: from now on it is indexed (C7). */
+  /** Indexes a file that a tool has read or written (C7). */
   note(scope: string, path: string): Promise<void>
-  /** A text of its own, under this name, unless it is there. */
+  /** Indexes a text under this name, unless its scope is already indexed. */
   noteText(scope: string, name: string, text: () => Promise<string>): Promise<void>
-  /** Compares every indexed file with what is there, and brings it up to date; answers how many had changed. */
+  /** Compares every indexed file with the current one and updates the index; returns how many had changed. */
   sync(scope: string): Promise<number>
   search(query: SearchQuery): Promise<FoundChunk[]>
-  /** Those of these pieces that are still there, as they are now. */
+  /** Returns those of these chunks that their files still contain. */
   again(
     workspace: string | null,
     attachments: readonly string[],
@@ -52,9 +52,9 @@ export interface Retrieval {
 }
 
 export interface SearchQuery {
-  /** Scopes whose files may have changed since they were indexed. */
+  /** The scope whose files may have changed since they were indexed. */
   workspace: string | null
-  /** Texts that never change, as they are called here. */
+  /** Texts that never change, with the names to show for them. */
   attachments: readonly { scope: string; name: string }[]
   question: string
   scope: RagScope
@@ -95,12 +95,12 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
       const chunks = await store.unembedded(by.name, EMBEDDED_AT_ONCE)
       if (chunks.length === 0 || isClosed) return
       const vectors = await by.embed(
-        // Where it stands says what it is about.
+        // The path adds context to the text.
         chunks.map(({ path, text }) => `${path}\n${text}`),
         'later',
       )
-      // Else the same would come again, for ever.
-      if (vectors.length < chunks.length) throw new Error('the embedder has left some out')
+      // Otherwise the loop would get the same chunks forever.
+      if (vectors.length < chunks.length) throw new Error('the embedder returned too few vectors')
       await store.setVectors(
         by.name,
         chunks.flatMap(({ no }, at) => {
@@ -125,7 +125,7 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
 
   async function search(query: SearchQuery): Promise<FoundChunk[]> {
     const { workspace, attachments, question, limit, ways = ['words', 'vectors'] } = query
-    // Another repository is not here.
+    // Other repositories are not indexed here.
     const isHere = workspace !== null && (query.scope.repo === undefined || query.scope.repo === workspace)
     const scopes = [...(isHere ? [workspace] : []), ...attachments.map((one) => one.scope)]
     const terms = termsOf(question)
@@ -175,7 +175,7 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
     return files.filter(isWanted).map((file) => file.path)
   }
 
-  /** Snippets that a file no longer contains are not found, even if the file changed after it was indexed. */
+  /** Drops chunks that their files no longer contain, because a file may have changed after it was indexed. */
   async function stillThere(
     merged: readonly { hit: ChunkHit; score: number }[],
     workspace: string | null,
@@ -233,12 +233,12 @@ export function createRetrieval(deps: RetrievalDependencies): Retrieval {
   }
 }
 
-/** Less alike than this, a piece has nothing to do with the question. */
+/** A chunk with a lower similarity is unrelated to the question. */
 const MIN_LIKENESS = 0.2
 
 const LONG_LINE = 500
 
-/** A text on few long lines can not be cut by lines: it gets some. */
+/** Breaks up long lines, because chunks consist of whole lines. */
 function inLines(text: string): string {
   const pieces = (line: string) =>
     line.length <= LONG_LINE * 2 ? [line] : (line.match(new RegExp(`[^]{1,${LONG_LINE}}`, 'g')) ?? [])

@@ -1,11 +1,11 @@
-/** Words that are in every question and in every file, or only polite. */
+/** Stop words: they occur in most questions and files, or are only polite. */
 const COMMON = new Set(
   'a again am an and any are as at be bye but by can could did do does for from good great has have hello help hey hi how i if in into is it its just me my no not now of ok okay on or please should so some sure tell thank thanks that the their then there these they this to us was we well were what when where which who why will with would yes you your'.split(
     ' ',
   ),
 )
 
-/** A text as words to search for: names of code also by their parts, `readFile` as readfile, read and file. */
+/** Splits a text into search words; identifiers also give their parts: `readFile` gives readfile, read and file. */
 export function wordsOf(text: string): string[] {
   const words: string[] = []
   for (const [name] of text.matchAll(/[\p{L}\p{N}_]+/gu)) {
@@ -23,7 +23,7 @@ export function wordsOf(text: string): string[] {
   return words
 }
 
-/** What a question asks for: each word once, without the common ones. */
+/** The search terms of a question: each word once, without stop words. */
 export function termsOf(question: string): string[] {
   const terms = new Set(
     wordsOf(question).filter((word) => word.length > 1 && word.length < 60 && !COMMON.has(word)),
@@ -33,7 +33,7 @@ export function termsOf(question: string): string[] {
 
 const MOST_TERMS = 64
 
-/** Plurals and the like, roughly: `retries` and `retry`, `locked` and `lock` should find each other. */
+/** Removes common endings, roughly, so that `retries` matches `retry` and `locked` matches `lock`. */
 function stemOf(word: string): string[] {
   if (word.length < 5) return []
   const stem = word

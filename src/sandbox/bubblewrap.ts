@@ -1,14 +1,14 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { delimiter, dirname, join, relative, sep } from 'node:path'
+import type { FoundSandbox, Place } from './confined-place.ts'
 import { isInside, realOf } from './paths.ts'
 import { type RepositoryGuard, repositoryGuards } from './repository-guard.ts'
-import type { FoundSandbox, Place } from './sandbox.ts'
 import { KEPT_FOLDERS, programsAt, toolchainsIn } from './toolchains.ts'
 
 /**
- * Two rules for mounts. A source is never a link, because bubblewrap would follow it. A mount point is never in a folder
- * that outlives the command and that commands can write, because its parents could be renamed for the next one: so
- * the home folder is new for each command, and folders inside the workspace that matter are mounts of their own.
+ * Two rules for mounts. A source is never a link, because bubblewrap would follow it. A mount point is never in a writable
+ * folder that outlives the command, because one command could rename its parents for the next. So the home folder is new
+ * for each command, and the folders inside the workspace that matter are separate mounts.
  */
 type Mount =
   | { type: 'read-only' | 'writable'; target: string; source: string; isOptional?: boolean }
@@ -16,11 +16,11 @@ type Mount =
 
 const PROBE = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc', '--tmpfs', '/tmp']
 const NAMESPACES = ['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try']
-/** What a system is made of; every other folder of the root may be a person's. */
+/** The system's folders; every other folder in the root may be a person's. */
 const SYSTEM = /^(bin|boot|dev|etc|gnu|lib\d*|libx?\d*|nix|opt|proc|sbin|snap|sys|usr|var|run|tmp|\.\w+)$/
-/** Sockets of other programs: a container engine's would be a way out. */
+/** Emptied because they contain other programs' sockets and secrets: a container engine's socket would be a way out. */
 const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run', '/etc/ssl/private', '/var/lib/docker']
-/** Readable by a server that runs as root, and of no use to a build. */
+/** Readable by a server that runs as root, and not needed by any build. */
 const SECRET_FILES = /^(shadow|gshadow|sudoers)-?$/
 
 export async function createBubblewrap(options: {
@@ -31,7 +31,7 @@ export async function createBubblewrap(options: {
   if (program === null) return { sandbox: null, why: 'bubblewrap is not installed' }
   const probe = [program, ...PROBE, ...NAMESPACES, '--unshare-net', '--cap-drop', 'ALL', '--', 'true']
   if ((await options.tryOut(probe)) !== 0) {
-    return { sandbox: null, why: 'bubblewrap does not work here; the system may forbid user namespaces' }
+    return { sandbox: null, why: 'bubblewrap does not work on this system, which may forbid user namespaces' }
   }
   return {
     why: null,
@@ -54,7 +54,7 @@ export async function createBubblewrap(options: {
   }
 }
 
-/** Outer folders first: what is mounted later hides what lies below it. */
+/** Outer folders first, because a mount hides earlier mounts below it. */
 function mountsOf(place: Place, network: boolean): Mount[] {
   const { workspace, home, hidden } = place
   const shown = [...programsOutside(place), ...(home === null ? [] : toolchainsIn(home, place.path))]
@@ -65,14 +65,14 @@ function mountsOf(place: Place, network: boolean): Mount[] {
     ...shown.map(optional),
     optional('/run/current-system'),
     ...(network ? [optional('/run/systemd/resolve')] : []),
-    // Below the home they are gone already, unless they lie in something that is shown.
+    // Folders in the home are already hidden, unless they are inside a toolchain folder that is shown.
     ...hidden.filter((folder) => !isGone(folder, home, shown)).flatMap(emptied),
     { type: 'writable', target: workspace, source: workspace },
     ...hidden.flatMap((folder) => hiddenInside(workspace, folder)),
     ...repositoryGuards(workspace).map(asMount),
   ]
   const depth = (mount: Mount) => mount.target.split(sep).length
-  // Stable: of two for one folder the later one wins.
+  // The sort is stable: of two mounts for one folder, the later one wins.
   const ordered = mounts.toSorted((a, b) => depth(a) - depth(b))
   return [{ type: 'read-only', target: '/', source: '/' }, ...ordered]
 }
@@ -95,7 +95,7 @@ function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : []
 }
 
-/** Programs of the search path, and the Node that runs us, in folders that would be gone. */
+/** Programs on the search path, and the running Node, that are in folders the sandbox empties. */
 function programsOutside({ home, path }: Place): string[] {
   const gone = [...personalFolders(), ...EMPTIED]
   const entries = [...path.split(delimiter), dirname(process.execPath)].map(realOf)
@@ -106,7 +106,7 @@ function programsOutside({ home, path }: Place): string[] {
   return outside.flatMap(programsAt)
 }
 
-/** A new one for each command, with the folders that builds keep their downloads in. */
+/** A new home for each command, with the folders in which builds keep their downloads. */
 function homeMounts({ privateHome, workspace }: Place, home: string): Mount[] {
   const kept = KEPT_FOLDERS.map((name) => ({ source: join(privateHome, name), target: join(home, name) }))
   return [
@@ -126,7 +126,7 @@ function hiddenInside(workspace: string, folder: string): Mount[] {
   return [...fixed(workspace, dirname(folder)), ...emptied(folder)]
 }
 
-/** Each folder from the workspace down to this one as a mount, so that none can be renamed. */
+/** Mounts each folder from the workspace down to this one, so that none can be renamed. */
 function fixed(workspace: string, folder: string): Mount[] {
   const parts = relative(workspace, folder).split(sep).filter(Boolean)
   return parts.flatMap((_, index): Mount[] => {
@@ -155,7 +155,7 @@ function asArguments(mount: Mount): string[] {
   if (mount.type === 'empty') return ['--tmpfs', mount.target]
   const suffix = mount.isOptional ? '-try' : ''
   const option = mount.type === 'writable' ? `--bind${suffix}` : `--ro-bind${suffix}`
-  // These come with the system's own, right after the root.
+  // Mount new /dev and /proc right after the root, before everything else.
   const base = mount.target === '/' ? ['--dev', '/dev', '--proc', '/proc'] : []
   return [option, mount.source, mount.target, ...base]
 }

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { delimiter, isAbsolute, join, sep } from 'node:path'
 
-/** A path with its links resolved, or as it is where there is nothing. */
+/** A path with its links resolved, or unchanged if it doesn't exist. */
 export function realOf(path: string): string {
   try {
     return realpathSync(path)
@@ -14,7 +14,7 @@ export function isInside(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
 }
 
-/** The entries of a search path that no project can have a say in: absolute ones outside of it. */
+/** The entries of a search path that the project can't control: absolute ones outside of it. */
 export function safePath(path: string, project: string): string {
   const root = realOf(project)
   return path
@@ -23,13 +23,13 @@ export function safePath(path: string, project: string): string {
     .join(delimiter)
 }
 
-/** Where a program is found on a search path, or null. */
+/** The real path of a program on a search path, or null. */
 export function findProgram(name: string, path: string): string | null {
   for (const folder of path.split(delimiter)) {
     try {
       return realpathSync(join(folder, name))
     } catch {
-      // Not in this one.
+      // Not in this folder.
     }
   }
   return null

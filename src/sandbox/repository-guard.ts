@@ -12,39 +12,39 @@ import { dirname, join, resolve } from 'node:path'
 import { isInside } from './paths.ts'
 
 /**
- * What git executes in a workspace stays as it is while a command runs there. Mounts guard the files that exist; what
- * they can't keep from being made is looked for when the command has ended.
+ * Commands must not change what git executes in a workspace. Mounts guard the files that exist; files that mounts can't
+ * prevent from being created are checked after the command.
  */
 export interface RepositoryGuard {
   path: string
   isWritable: boolean
 }
 
-/** The workspace can't be confined as it is; says why. */
+/** The workspace can't be confined in its current state; the message gives the reason. */
 export class NotConfinable extends Error {}
 
 const MAX_BYTES = 1024 * 1024
 const GUARDED = ['config', 'hooks', 'config.worktree', 'modules', 'worktrees', 'info']
 
-/** What has to be a mount of its own, outer folders first. */
+/** The paths that need their own mount, outer folders first. */
 export function repositoryGuards(workspace: string): RepositoryGuard[] {
   const dotGit = join(workspace, '.git')
   const found = lstatSync(dotGit, { throwIfNoEntry: false })
   if (!found) return []
   if (found.isDirectory()) return guardsOf(dotGit)
-  if (!found.isFile()) throw new NotConfinable('.git is a link or a special file')
+  if (!found.isFile()) throw new NotConfinable('.git is a symbolic link or a special file')
   const target = /^gitdir: (.+?)\s*$/.exec(readSmall(dotGit) ?? '')?.[1]
   const gitDir = target === undefined ? null : resolve(workspace, target)
   const isHere = gitDir !== null && gitDir !== workspace && isInside(workspace, gitDir)
   return [{ path: dotGit, isWritable: false }, ...(isHere ? hereGuards(workspace, gitDir) : [])]
 }
 
-/** A repository beside its files, as some keep their worktrees. */
+/** A git directory inside the workspace but outside `.git`, as in some worktree setups. */
 function hereGuards(workspace: string, gitDir: string): RepositoryGuard[] {
   for (let at = gitDir; at !== workspace; at = dirname(at)) {
     const found = lstatSync(at, { throwIfNoEntry: false })
     if (!found) return []
-    if (!found.isDirectory()) throw new NotConfinable('.git leads through a link')
+    if (!found.isDirectory()) throw new NotConfinable('a symbolic link leads to the git directory')
   }
   return [{ path: gitDir, isWritable: false }]
 }
@@ -55,10 +55,10 @@ function guardsOf(gitDir: string): RepositoryGuard[] {
   const isUsual =
     text !== null &&
     kinds.get('hooks') === 'folder' &&
-    // A setting that makes git read another file, which may not exist yet.
+    // This setting makes git read another file, which may not exist yet.
     (kinds.get('config.worktree') === 'file' || !/worktreeconfig/i.test(text)) &&
     ![...kinds.values()].includes('other')
-  // All of it, where a part is missing or unusual: it can't be kept from being made.
+  // Guard the whole directory if a part is missing or unusual, because a mount can't prevent its creation.
   if (!isUsual) return [{ path: gitDir, isWritable: false }]
   const parts = [...kinds].flatMap(([name, kind]) => (kind === 'none' ? [] : [join(gitDir, name)]))
   return [{ path: gitDir, isWritable: true }, ...parts.map((path) => ({ path, isWritable: false }))]
@@ -70,7 +70,7 @@ function kindOf(path: string): 'none' | 'file' | 'folder' | 'other' {
   return found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'other'
 }
 
-/** Looks at the repository before a command; the returned function mends it afterwards and says what it found. */
+/** Inspects the repository before a command; the returned function repairs it afterwards and describes what it found. */
 export function watchRepository(workspace: string): () => string {
   const dotGit = join(workspace, '.git')
   mendRedirection(dotGit)
@@ -79,7 +79,7 @@ export function watchRepository(workspace: string): () => string {
   return () => {
     const notes = [mendRedirection(dotGit), mendHead(dotGit, head)]
     if (before === 'none' && kindOf(dotGit) !== 'none') {
-      notes.push('It made a repository: look at .git/config before you run git here.')
+      notes.push('It created a Git repository: check .git/config before you run git here.')
     }
     return notes
       .filter(Boolean)
@@ -88,7 +88,7 @@ export function watchRepository(workspace: string): () => string {
   }
 }
 
-/** A file that makes git take its settings from elsewhere; no git leaves one in a repository's own directory. */
+/** Removes `commondir`, which makes git read its settings from elsewhere. Git itself never puts one in a main repository. */
 export function mendRedirection(dotGit: string): string {
   const file = join(dotGit, 'commondir')
   if (kindOf(dotGit) !== 'folder' || kindOf(file) === 'none') return ''
@@ -100,19 +100,19 @@ export function mendRedirection(dotGit: string): string {
   }
 }
 
-/** Without it git takes the folder above, or an ordinary one, for the repository. */
+/** Restores HEAD: without it git would use a folder above, or an ordinary folder, as the repository. */
 function mendHead(dotGit: string, head: string | null): string {
   if (head === null || kindOf(dotGit) !== 'folder' || kindOf(join(dotGit, 'HEAD')) === 'file') return ''
   try {
     rmSync(join(dotGit, 'HEAD'), { recursive: true, force: true })
     writeFileSync(join(dotGit, 'HEAD'), head)
-    return 'Restored .git/HEAD, which was gone.'
+    return 'Restored .git/HEAD, which was missing.'
   } catch (error) {
-    return `.git/HEAD is gone and could not be restored (${(error as Error).message}).`
+    return `.git/HEAD is missing and could not be restored (${(error as Error).message}).`
   }
 }
 
-/** A regular file's text, or null: a pipe in its place would keep us waiting. */
+/** A regular file's text, or null: a pipe in its place would block the server. */
 function readSmall(path: string): string | null {
   try {
     const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

@@ -1,14 +1,14 @@
 import { join } from 'node:path'
-import type { FoundSandbox, Place } from './sandbox.ts'
+import type { FoundSandbox, Place } from './confined-place.ts'
 import { toolchainsIn } from './toolchains.ts'
 
-/** macOS: rules for `sandbox-exec`. The last rule that matches decides. */
+/** macOS: rules for `sandbox-exec`. The last matching rule wins. */
 export async function createSeatbelt(options: {
   program: string | null
   tryOut(argv: readonly string[]): Promise<number | null>
 }): Promise<FoundSandbox> {
   const { program } = options
-  if (program === null) return { sandbox: null, why: 'sandbox-exec is not there' }
+  if (program === null) return { sandbox: null, why: 'sandbox-exec is not installed' }
   const probe = [program, '-p', '(version 1)(allow default)', '/usr/bin/true']
   if ((await options.tryOut(probe)) !== 0) return { sandbox: null, why: 'sandbox-exec does not work here' }
   return {

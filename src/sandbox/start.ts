@@ -1,25 +1,26 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Place, Sandbox } from './confined-place.ts'
 import { NotConfinable } from './repository-guard.ts'
-import { isTooWide, type Place, type Sandbox } from './sandbox.ts'
+import { isTooWide } from './sandbox.ts'
 import { KEPT_FOLDERS } from './toolchains.ts'
 
 /**
- * The only place that starts programs of the agent's: commands and tool servers. Each gets a group of its own, and the
- * environment that is given here and nothing else.
+ * The only place that starts programs for the agent: commands and tool servers. Each runs in its own process group, with
+ * only the environment passed here.
  */
 export interface Program {
   argv: readonly string[]
   cwd: string
   environment: Readonly<Record<string, string>>
-  /** Null to run it as the person would. */
+  /** Null to run it without a sandbox, as the person would. */
   confined: { sandbox: Sandbox; place: Place; network: boolean } | null
 }
 
 export function startProgram({ argv, cwd, environment, confined }: Program): ChildProcessWithoutNullStreams {
   if (confined) {
-    if (isTooWide(confined.place)) throw new NotConfinable('the workspace holds the home folder')
+    if (isTooWide(confined.place)) throw new NotConfinable('the workspace contains the home folder')
     for (const name of KEPT_FOLDERS) {
       mkdirSync(join(confined.place.privateHome, name), { recursive: true, mode: 0o700 })
     }
@@ -30,31 +31,31 @@ export function startProgram({ argv, cwd, environment, confined }: Program): Chi
   const child = spawn(program, args, {
     cwd,
     env: { ...environment, ...(confined ? { HOME: confined.place.home ?? '/tmp', TMPDIR: '/tmp' } : {}) },
-    // A group of its own, so that all of it can be ended.
+    // Starts a process group, so that a signal reaches all its processes.
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
   })
-  // Without a listener it would end the server; callers have their own, but may not get that far.
+  // An 'error' event without a listener would crash the server; callers add theirs, but may not get that far.
   child.on('error', () => {})
-  // Out of descriptors there are no pipes, whatever the types say.
+  // The pipes are missing when the process is out of file descriptors, despite the types.
   if (!(child.stdin as unknown) || !(child.stdout as unknown) || !(child.stderr as unknown)) {
-    throw new Error('the system has no room for another program')
+    throw new Error('no room for another program: out of file descriptors')
   }
   return child
 }
 
-/** Signals everything that the program has started and that has not left its group; inside a sandbox nothing can. */
+/** Signals every process of the program that hasn't left its group; inside a sandbox none can leave. */
 export function signalGroup(child: { pid?: number | undefined }, name: NodeJS.Signals): void {
   if (child.pid === undefined) return
   try {
     process.kill(-child.pid, name)
   } catch (error) {
-    // Nothing is left.
+    // No process is left.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 
-/** Runs a command to its end and returns its exit code, or null. */
+/** Runs a command to completion; returns its exit code, or null if it didn't run or was killed. */
 export async function tryOut(argv: readonly string[]): Promise<number | null> {
   const [program = '', ...args] = argv
   return await new Promise((resolve) => {

@@ -1,10 +1,10 @@
 import { delimiter, dirname, join } from 'node:path'
 import { isInside } from './paths.ts'
 
-/** Folders of the private home that are kept between commands. */
+/** Folders of the private home that persist between commands. */
 export const KEPT_FOLDERS = ['.cache', '.npm']
 
-/** Folders in a home that builds need, and that hold no secrets. Read-only inside. */
+/** Folders in a home that builds need and that contain no secrets. Read-only inside the sandbox. */
 const KNOWN = [
   '.nvm',
   '.fnm',
@@ -33,13 +33,13 @@ const KNOWN = [
   '.gradle/wrapper',
 ]
 
-/** Of a folder with programs in `bin`, what they need. Settings and keys lie beside these. */
+/** Folders next to `bin` that programs need. Other folders there may contain settings and keys. */
 const PARTS = ['lib', 'lib64', 'libexec', 'share', 'include']
 
-/** Folders that are more than one program's own: of these nothing but the entry itself is shown. */
+/** Folders shared by several programs: only the search path entry itself is shown, nothing next to it. */
 const SHARED = new Set(['', '.local', '.config', '.cache', '.cargo'])
 
-/** The folders of the home that are shown inside: known toolchains, and what the search path leads to. */
+/** The folders of the home that the sandbox shows: known toolchains, and those on the search path. */
 export function toolchainsIn(home: string, path: string): string[] {
   const found = new Set(KNOWN.map((name) => join(home, name)))
   for (const entry of path.split(delimiter)) {
@@ -50,7 +50,7 @@ export function toolchainsIn(home: string, path: string): string[] {
   return [...found]
 }
 
-/** A folder of programs with what they need beside it. */
+/** A folder of programs, with the folders next to it that they need. */
 export function programsAt(entry: string): string[] {
   return [entry, ...PARTS.map((name) => join(dirname(entry), name))]
 }

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AgentSetting, type Contexts, createAgent, loadGraph } from '../agent/agent.ts'
-import { indexName } from '../agent/assembling.ts'
+import { createAgent, loadGraph } from '../agent/agent.ts'
+import { indexName } from '../agent/assembly.ts'
 import { createMcpTools } from '../agent/mcp.ts'
-import { createProvider, type Provider } from '../agent/provider/provider.ts'
+import type { AgentSetting, Contexts } from '../agent/setting.ts'
 import { openConfinedFolder } from '../agent/tools/confined-folder.ts'
 import type { ToolResults } from '../agent/tools/conversation.ts'
 import { conversationTools } from '../agent/tools/conversation.ts'
@@ -14,40 +14,35 @@ import type { Tool } from '../agent/tools/tool.ts'
 import { walkTools } from '../agent/tools/walk.ts'
 import { type Config, ConfigError } from '../config.ts'
 import { type Agent, ModelFailure } from '../core/agent.ts'
-import { systemClock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Embedder } from '../core/retrieval.ts'
-import { DEMO_MODEL, startDemoModel } from '../demo-model/server.ts'
+import { startDemoModel } from '../demo-model/server.ts'
 import { changedFiles } from '../git/status.ts'
 import { describeRepository } from '../git/user-repository.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from '../retrieval/embedders.ts'
 import { createRetrieval, type Retrieval } from '../retrieval/retrieval.ts'
+import type { FoundSandbox, Place } from '../sandbox/confined-place.ts'
 import { realOf } from '../sandbox/paths.ts'
-import { type FoundSandbox, findSandbox, isTooWide, type Place } from '../sandbox/sandbox.ts'
+import { findSandbox, isTooWide } from '../sandbox/sandbox.ts'
 import { tryOut } from '../sandbox/start.ts'
 import { createRunWorker } from '../workers/run-worker.ts'
+import { type ModelServer, needsDemo } from './model-servers.ts'
+import { createModels, type Models } from './models.ts'
 import { type ProjectFiles, programPath } from './project-files.ts'
 import type { Store } from './store.ts'
+import { systemClock } from './system-clock.ts'
 
-const DEFAULT_MODEL = 'gpt-5.5'
-/** Answer the first requests before loading what they do not need. */
+/** Delay before loading the graph, so that the first requests are answered first. */
 const LOAD_AFTER_MS = 1500
 
-export interface ModelNote {
-  name: string
-  /** Null for the provider's own address. */
-  url: string | null
-  isDemo: boolean
-}
-
-/** What answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
+/** Answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Answering {
-  model: ModelNote
+  models: Models
   /** The sandbox that commands run in, or why there is none. */
   sandbox: { name: string | null; why: string | null; isRequired: boolean }
-  /** What the model would be told next. */
+  /** The parts that would be sent with the next message. */
   preview: Agent['preview']
-  /** Files were put back in this workspace: the index follows (W9). */
+  /** Updates the index after files were restored in this workspace (W9). */
   filesChanged(workspaceId: string): Promise<void>
   active(): number
   stop(): Promise<void>
@@ -56,12 +51,12 @@ export interface Answering {
 export async function startAnswering(
   config: Config,
   store: Store,
-  copy: ProjectFiles,
+  files: ProjectFiles,
   log: Log,
 ): Promise<Answering> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
-  const filesIn = createFilesIn(config, copy)
+  const filesIn = createFilesIn(config, files)
   const status = { path: programPath(config), scratch: join(config.dataDir, 'tmp') }
   const retrieval = createRetrieval({
     store: store.index,
@@ -78,9 +73,8 @@ export async function startAnswering(
   const found = await sandboxHere(config)
   const toolsIn = createToolsIn(config, found, results, filesIn, retrieval, log)
   assertKnown(policies, await toolsIn(null))
-  // Without a key and an address there is no provider to talk to.
-  const demo = config.apiKey === null && config.baseUrl === null ? await startDemoModel() : null
-  const model = config.model ?? (demo ? DEMO_MODEL : DEFAULT_MODEL)
+  const demo = needsDemo(config) ? await startDemoModel() : null
+  const models = createModels(config, demo?.url ?? null, log)
   const mcp = createMcpTools({
     servers: config.mcpServers,
     root: config.project,
@@ -92,8 +86,7 @@ export async function startAnswering(
     ledger,
     states,
     responses: store.responses,
-    setting: createSettings(config, { model, baseUrl: demo?.url ?? config.baseUrl, isDemo: demo !== null }),
-    isKept: config.store,
+    setting: createSettings(config, models),
     clock: systemClock,
     tools: toolsIn,
     retrieval,
@@ -116,16 +109,16 @@ export async function startAnswering(
     queue,
     states,
     agent,
-    sessions: copy.sessions,
+    sessions: files.sessions,
     log,
     worker: randomBytes(8).toString('hex'),
-    workspaceIds: copy.sessions.workspaceIds,
+    workspaceIds: files.sessions.workspaceIds,
     leaseMs: config.leaseSeconds * 1000,
     maxRuns,
   })
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
   return {
-    model: { name: model, url: demo?.url ?? config.baseUrl, isDemo: demo !== null },
+    models,
     sandbox: { name: found.sandbox?.name ?? null, why: found.why, isRequired: config.sandbox === 'required' },
     active: worker.active,
     preview: agent.preview,
@@ -140,42 +133,55 @@ export async function startAnswering(
   }
 }
 
-/** A typing mistake in a denial would deny nothing. What MCP servers bring is not known yet. */
+/** A typo in a denial would deny nothing. Tools of MCP servers are not known yet. */
 function assertKnown(policies: Config['tools'], tools: readonly Tool[]): void {
   const names = tools.map((tool) => tool.name)
   const unknown = Object.keys(policies).filter((name) => !names.includes(name) && !name.includes('__'))
   if (unknown.length === 0) return
-  throw new ConfigError(`there is no tool ${unknown.join(', ')}; there are ${names.join(', ')}`)
+  throw new ConfigError(`unknown tool ${unknown.join(', ')}; available tools: ${names.join(', ')}`)
 }
 
-/** Who answers a conversation, and how, by the contexts that it has chosen. */
-function createSettings(
-  config: Config,
-  usual: { model: string; baseUrl: string | null; isDemo: boolean },
-): (contexts: Contexts) => AgentSetting {
-  const providers = new Map<string, Provider>()
-  const limits = { silenceMs: config.modelTimeoutSeconds * 1000 }
-  const providerOf = (baseUrl: string | null, apiKey: string | null): Provider => {
-    const key = JSON.stringify([baseUrl, apiKey])
-    let provider = providers.get(key)
-    if (!provider) providers.set(key, (provider = createProvider({ baseUrl, apiKey, limits })))
-    return provider
-  }
-  return ({ agent, conversation }) => {
+type AgentContext = Config['agentContexts'][string]
+
+/** The provider, model and instructions for a conversation, by what it has selected. */
+function createSettings(config: Config, models: Models): (contexts: Contexts) => Promise<AgentSetting> {
+  return async ({ agent, conversation, model: chosen }) => {
     const place = agent === null ? {} : named(config.agentContexts, agent, 'agent context')
     const way =
       conversation === null ? {} : named(config.conversationContexts, conversation, 'conversation context')
-    const apiKey = place.apiKeyVariable ? (config.contextKeys[place.apiKeyVariable] ?? null) : config.apiKey
-    const baseUrl = place.baseUrl ?? usual.baseUrl
+    const own = place.baseUrl ? contextServer(place) : null
+    const { server: chosenServer, model } = await models.choose(chosen ?? way.model ?? null, own)
+    // A context may have another key for the same server.
+    const isOtherKey = own === null && place.apiKeyVariable !== undefined
+    const server = isOtherKey ? { ...chosenServer, apiKey: keyOf(place) } : chosenServer
+    const { provider, keepsResponses, chainRefused } = models.open(server)
     return {
-      // A key goes only where it was meant to go.
-      provider: providerOf(baseUrl, place.baseUrl && !place.apiKeyVariable ? null : apiKey),
-      // The demo model has another port each time, and is the same.
-      providerUrl: place.baseUrl ?? (usual.isDemo ? null : usual.baseUrl),
-      model: way.model ?? usual.model,
+      provider,
+      // The demo model gets another port at each start, but stays the same provider.
+      providerUrl: server.name === 'demo' ? null : server.baseUrl,
+      keepsResponses,
+      chainRefused,
+      model,
       instructions: way.instructions ?? null,
       temperature: way.temperature ?? null,
       index: place.index ?? null,
+    }
+  }
+
+  function keyOf({ apiKeyVariable }: AgentContext): string | null {
+    return apiKeyVariable ? (config.contextKeys[apiKeyVariable] ?? null) : null
+  }
+
+  /** A context's own server. A key is only sent to the server it is for. */
+  function contextServer(place: AgentContext): ModelServer {
+    const { baseUrl, protocol } = place
+    return {
+      name: 'custom',
+      baseUrl: baseUrl ?? null,
+      apiKey: keyOf(place),
+      protocol: protocol ?? null,
+      defaultModel: null,
+      keepsResponses: config.store === true,
     }
   }
 }
@@ -188,10 +194,12 @@ function named<T>(contexts: Readonly<Record<string, T>>, name: string, what: str
   })
 }
 
-/** Each working copy's folder, opened when it is first needed. */
-function createFilesIn(config: Config, copy: ProjectFiles) {
+/** The folder of each working copy, opened on first use. */
+function createFilesIn(config: Config, projectFiles: ProjectFiles) {
   return createOnce(async (workspaceId) => {
-    const { root, isCopy, environment, editFile, hashes } = copy.folderOf(workspaceId ?? config.workspaceId)
+    const { root, isCopy, environment, editFile, hashes } = projectFiles.folderOf(
+      workspaceId ?? config.workspaceId,
+    )
     const files = await openConfinedFolder({ root, dataDir: config.dataDir, editFile })
     return { root, isCopy, files, environment, hashes }
   })
@@ -223,7 +231,7 @@ function createToolsIn(
   })
 }
 
-/** Where commands need a sandbox and there is none, the tool says so. */
+/** The command tool; it refuses commands if they require a sandbox and there is none. */
 function commandTools(
   config: Config,
   found: FoundSandbox,
@@ -235,7 +243,7 @@ function commandTools(
   return [
     runCommandTool({
       refusal: isRefused
-        ? `commands need a sandbox here (--sandbox required), and there is none: ${found.why ?? ''}`
+        ? `commands require a sandbox (--sandbox required), but there is none: ${found.why ?? ''}`
         : null,
       root,
       environment: { ...config.commandEnvironment, ...environment },
@@ -247,21 +255,21 @@ function commandTools(
 
 /** The sandbox that commands run in, or why there is none. */
 export async function sandboxHere(config: Config): Promise<FoundSandbox> {
-  if (config.sandbox === 'off') return { sandbox: null, why: 'it is switched off' }
+  if (config.sandbox === 'off') return { sandbox: null, why: 'disabled by --sandbox off' }
   const found = await findSandbox({ path: programPath(config), tryOut })
   const place = placeIn(config, realOf(config.project))
   return found.sandbox && isTooWide(place)
-    ? { sandbox: null, why: 'the project holds your home folder' }
+    ? { sandbox: null, why: 'the project contains your home folder' }
     : found
 }
 
-/** How programs run in this folder; null where they can't be confined. */
+/** How programs in this folder are confined; null if they can't be. */
 function confinementOf(config: Config, { sandbox }: FoundSandbox, workspace: string) {
   const place = placeIn(config, workspace)
   return sandbox && !isTooWide(place) ? { sandbox, place } : null
 }
 
-/** Null where there is none that could be replaced: a service may have `/` for one. */
+/** Null if there is no home folder that could be replaced: a service's may be `/`. */
 function homeIn(home: string): string | null {
   const real = realOf(home)
   return real !== '/' && existsSync(real) ? real : null
@@ -277,15 +285,15 @@ function placeIn(config: Config, workspace: string): Place {
   }
 }
 
-/** What a tool reads or writes is indexed, and what it deletes is not any more (C7). */
+/** Indexes files that a tool reads or writes, and removes deleted ones from the index (C7). */
 function indexing(tool: Tool, touched: (path: string) => Promise<void>, log: Log): Tool {
   return {
     ...tool,
     async run(args, call) {
       const outcome = await tool.run(args, call)
-      await touched((args as { path: string }).path).catch((error: unknown) => {
-        // What the tool has done is done; the index is brought up to date before the next question.
-        log.error({ err: error }, 'a file could not be indexed')
+      await Promise.all((tool.effects.paths?.(args) ?? []).map(touched)).catch((error: unknown) => {
+        // The tool has taken effect; the index is updated before the next question.
+        log.error({ err: error }, 'could not index a file')
       })
       return outcome
     },
@@ -303,7 +311,7 @@ function createOnce<T>(make: (id: string | null) => Promise<T>): (id: string | n
     let one = made.get(id)
     if (!one) {
       made.set(id, (one = make(id)))
-      // One that could not be opened is tried again.
+      // Retry the next time if it could not be opened.
       one.catch(() => made.delete(id))
     }
     return one

@@ -4,30 +4,30 @@ import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promis
 import { dirname, join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { BlobStore } from '../core/blobs.ts'
-import { systemClock, timestamp } from '../core/clock.ts'
+import { timestamp } from '../core/clock.ts'
 import { readOrMakeWorkspaceId } from '../data-dir.ts'
+import { holdAlone } from '../file-lock/hold-alone.ts'
 import { openObjectStorage, type S3Place } from '../object-storage/s3.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 import { VERSION } from '../protocol/version.ts'
 import { createFolderBlobs } from '../stores/blobs/folder.ts'
-import type { Engine } from '../stores/engine.ts'
+import { createDatabase, type Database } from '../stores/database.ts'
 import { restoreSqlite } from '../stores/sqlite/backup.ts'
-import { holdAlone } from '../stores/sqlite/hold-alone.ts'
-import { writeOne } from '../stores/write-one.ts'
 import type { Verified } from '../workers/verify.ts'
 import { fetchPacks } from '../workspace/pack-mirror.ts'
 import { verifyLedger } from './offline.ts'
 import { programPath } from './project-files.ts'
 import { COLLECT_LOCK, openEngine, openStore } from './store.ts'
+import { systemClock } from './system-clock.ts'
 
 /**
- * A copy of everything that a server keeps, made while it works. The database first, as it is at one moment; then what it
- * refers to, which only grows meanwhile: no collection runs until the backup is done.
+ * A copy of everything that a server stores, made while it runs. The database is copied first, as of one moment, then
+ * the data it refers to, which only grows meanwhile: no collection runs until the backup is done.
  */
 
 const NOTE = 'backup.json'
 const FORMAT = 1
-/** Besides the database: what its rows name. A server makes the repositories of conversations again when it starts. */
+/** Data that the database's rows refer to. The server recreates the conversations' repositories when it starts. */
 const FOLDERS = ['blobs', 'store'] as const
 const FILES = ['workspace-id'] as const
 
@@ -64,13 +64,13 @@ export async function makeBackup(
   onProgress: (text: string) => void,
 ): Promise<Backup> {
   if (existsSync(folder) && readdirSync(folder).length > 0) {
-    throw new BackupRefused(`${folder} is there already and not empty; name another folder`)
+    throw new BackupRefused(`${folder} already exists and is not empty; choose another folder`)
   }
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
   const release = holdAlone(join(config.dataDir, COLLECT_LOCK))
   if (!release)
-    throw new BackupRefused('a collection or another backup is under way; try again when it has ended')
-  // Under another name until it is whole: half a backup must not be taken for one.
+    throw new BackupRefused('a collection or another backup is in progress; try again when it has ended')
+  // Use another name until it is complete: half a backup must not be mistaken for one.
   const making = `${folder}.making-${randomBytes(4).toString('hex')}`
   mkdirSync(making, { recursive: true, mode: 0o700 })
   try {
@@ -109,7 +109,7 @@ export async function makeBackup(
   }
 }
 
-/** Into a place that has no ledger yet. Readers that had seen more than the backup has learn where to cut (L7). */
+/** Restores into a place without a ledger. Readers that are ahead of the backup receive a cut (L7). */
 export async function restoreBackup(
   config: Place,
   folder: string,
@@ -119,18 +119,18 @@ export async function restoreBackup(
   const wanted = config.databaseUrl === null ? 'sqlite' : 'postgres'
   if (note.engine !== wanted) {
     throw new BackupRefused(
-      `${folder} is a backup of ${note.engine}; this is ${wanted}. Export and import move data between engines`,
+      `${folder} is a backup of ${note.engine}, but this is ${wanted}; use export and import instead`,
     )
   }
   if (existsSync(join(config.dataDir, 'waymark.db')) || existsSync(join(config.dataDir, 'blobs'))) {
     throw new BackupRefused(
-      `${config.dataDir} has a ledger already; name an empty --data-dir, or move that one away`,
+      `${config.dataDir} already has a ledger; choose an empty --data-dir, or move this one away`,
     )
   }
   if (config.objectStorage) await assertUnused(config.objectStorage)
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
   const counts = { files: 0, bytes: 0 }
-  // With object storage, checkpoints go there with the server's next one.
+  // With object storage, the server uploads the checkpoints when it takes its next one.
   for (const name of config.objectStorage ? (['store'] as const) : FOLDERS)
     await copyFolder(join(folder, name), join(config.dataDir, name), counts, onProgress)
   for (const name of FILES) {
@@ -141,7 +141,7 @@ export async function restoreBackup(
   const engine = await openEngine(config)
   try {
     if (note.engine === 'postgres') await engine.restore(folder)
-    const conversations = await renewHeads(engine)
+    const conversations = await renewHeads(createDatabase({ engine }))
     const store = await openStore(config)
     if (config.objectStorage)
       await sendBlobs(createFolderBlobs(join(folder, 'blobs')), store.blobs, onProgress)
@@ -155,7 +155,7 @@ export async function restoreBackup(
   }
 }
 
-/** Blobs and packs of all processes, from object storage into the backup's own folders. */
+/** Downloads the blobs and packs of all processes from object storage to the backup's folders. */
 async function fetchObjects(
   config: Place,
   storage: S3Place,
@@ -195,13 +195,13 @@ async function sendBlobs(from: BlobStore, to: BlobStore, onProgress: (text: stri
   }
 }
 
-/** Two databases that take each other's blobs for their own would delete them. */
+/** Two databases that share a prefix would delete each other's blobs. */
 async function assertUnused(place: S3Place): Promise<void> {
   const storage = await openObjectStorage(place)
   try {
     for await (const { key } of storage.list('')) {
       throw new BackupRefused(
-        `s3://${place.bucket}/${place.prefix} is in use already (${key}); name another prefix`,
+        `s3://${place.bucket}/${place.prefix} is already in use (${key}); choose another prefix`,
       )
     }
   } finally {
@@ -209,10 +209,10 @@ async function assertUnused(place: S3Place): Promise<void> {
   }
 }
 
-async function renewHeads(engine: Engine): Promise<number> {
+async function renewHeads(database: Database): Promise<number> {
   let count = 0
   for (let after = ''; ; ) {
-    const found = await engine.read('livingConversations', { after, limit: 200 })
+    const found = await database.read('livingConversations', { after, limit: 200 })
     const last = found.at(-1)
     if (!last) return count
     for (const { tenant, id } of found) {
@@ -224,7 +224,7 @@ async function renewHeads(engine: Engine): Promise<number> {
         by: 'restore-backup',
         now,
       }
-      await writeOne(engine, 'renewHead', command)
+      await database.write('renewHead', command)
       count++
     }
     after = last.id
@@ -233,16 +233,16 @@ async function renewHeads(engine: Engine): Promise<number> {
 
 async function readNote(folder: string): Promise<Note> {
   const text = await readFile(join(folder, NOTE), 'utf8').catch(() => {
-    throw new BackupRefused(`${folder} is no backup: it has no ${NOTE}`)
+    throw new BackupRefused(`${folder} is not a backup: it has no ${NOTE}`)
   })
   const note = JSON.parse(text) as Note
   if (note.format === FORMAT) return note
   throw new BackupRefused(
-    `${folder} has the format ${note.format}, which this version does not know; it was made by ${note.version}`,
+    `${folder} has format ${note.format}, which this version does not support; it was made by ${note.version}`,
   )
 }
 
-/** Packs are joined now and then: files that have gone while we copied are in others by then. */
+/** Packs are merged now and then: a file that disappears during the copy is in another pack by then, so look again. */
 async function copyFolder(
   from: string,
   to: string,
@@ -271,12 +271,12 @@ async function copyFolder(
   }
 }
 
-/** A backup that can't be restored is none: it is opened as a store and checked to the last digest. */
+/** A backup must be restorable: opens it as a store and verifies it to the last digest. */
 async function verifyCopy(folder: string, onProgress: (text: string) => void): Promise<Verified> {
   const scratch = `${folder}-checked`
   await mkdir(scratch, { recursive: true, mode: 0o700 })
   try {
-    // Opening writes to the file, so a copy of it is opened.
+    // Opening writes to the file, so open a copy of it.
     await copyFile(join(folder, 'waymark.db'), join(scratch, 'waymark.db'))
     const store = await openStore(
       { dataDir: scratch, databaseUrl: null, objectStorage: null },
@@ -292,7 +292,7 @@ async function verifyCopy(folder: string, onProgress: (text: string) => void): P
   }
 }
 
-/** The rows are checked when they are restored; until then, that every blob that they name is in the backup. */
+/** Verifies that the backup has every blob its rows name; the rows themselves are verified when they are restored. */
 async function verifyBlobs(config: Place, folder: string): Promise<Verified> {
   const store = await openStore(config, { blobsIn: join(folder, 'blobs') })
   const verified: Verified = { segments: 0, events: 0, contents: 0, flaws: [], damaged: [] }

@@ -1,4 +1,4 @@
-/** What commands use that work without a running server. */
+/** Operations for commands that work without a running server. */
 export { rebuildProjections } from '../workers/rebuild.ts'
 export { verifyLedger } from '../workers/verify.ts'
 export { watchAgain } from '../workspace/doctor.ts'

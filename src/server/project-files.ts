@@ -1,36 +1,36 @@
 import { dirname, join } from 'node:path'
 import type { EditFile } from '../agent/tools/confined-folder.ts'
 import type { Config } from '../config.ts'
-import { systemClock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import { readOrMakeWorkspaceId } from '../data-dir.ts'
-import { copyOf, copyWorkspaceId } from '../protocol/ids.ts'
+import { holdAlone } from '../file-lock/hold-alone.ts'
+import { copyWorkspaceId, parseCopyWorkspaceId } from '../protocol/ids.ts'
 import { safePath } from '../sandbox/paths.ts'
-import { holdAlone } from '../stores/sqlite/hold-alone.ts'
-import { type AllSessions, createAllSessions } from '../workspace/all-sessions.ts'
 import { shownPath, toBytePath } from '../workspace/byte-path.ts'
 import { type Examination, examine } from '../workspace/doctor.ts'
 import { dropUnreachable, followLedger } from '../workspace/repositories.ts'
 import { copyFolder } from '../workspace/repository.ts'
+import { createSessionsByWorkspace, type SessionsByWorkspace } from '../workspace/sessions-by-workspace.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import { openWorkspaceThread } from '../workspace/workspace-thread.ts'
 import type { Store } from './store.ts'
+import { systemClock } from './system-clock.ts'
 
-/** How often it is looked whether another process has left something unfinished. */
+/** How often to look for changes that another process left unfinished. */
 const RECOVER_MS = 10_000
-/** Answer the first requests before scanning the files. */
+/** Delay before scanning the files, so that the first requests are answered first. */
 const LOOK_AFTER_MS = 1000
 const PROGRESS_FROM = 10_000
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
-/** The project's files and the working copies of its conversations: checkpoints, work sessions, what looks after them. */
+/** The project's files and the working copies of its conversations: checkpoints, work sessions, and their upkeep. */
 export interface ProjectFiles {
-  sessions: AllSessions
-  /** Checkpoints that leave, and checkpoints that enter. */
+  sessions: SessionsByWorkspace
+  /** Exports and imports checkpoints. */
   bundles: Pick<Workspace, 'writeBundle' | 'readBundle' | 'has'>
-  /** What tools work on. */
+  /** The folder that tools work in. */
   folderOf(workspaceId: string): ToolFolder
-  /** Drops files that no conversation reaches any more; returns how many bytes. */
+  /** Removes files that no conversation reaches; returns the number of bytes. */
   dropUnreachable(graceMs?: number): Promise<number>
   /** Registers a listener for restored files. */
   onFilesChanged(tell: (workspaceId: string) => Promise<void>): void
@@ -41,9 +41,9 @@ const noMore: Record<string, string> = {}
 
 interface ToolFolder {
   root: string
-  /** A working copy of a conversation's own, not the project itself. */
+  /** True for a conversation's own working copy, false for the project itself. */
   isCopy: boolean
-  /** What commands see besides the usual. */
+  /** Additional environment variables for commands. */
   environment: Record<string, string>
   editFile: EditFile
   hashes(paths: readonly string[]): Promise<(string | null)[]>
@@ -66,18 +66,18 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
     },
     {
       onProgress(files) {
-        if (files % PROGRESS_FROM === 0) log.info({ files }, 'looking at the files')
+        if (files % PROGRESS_FROM === 0) log.info({ files }, 'scanning files')
       },
       onRescued(files) {
         log.error(
           { files },
-          'files were written to after they had been replaced; they are in the data folder',
+          'programs wrote to files after they had been replaced; the rescued files are in the data folder',
         )
       },
     },
   )
   let tellChanged: (id: string) => Promise<void> = async () => {}
-  const sessions = createAllSessions({
+  const sessions = createSessionsByWorkspace({
     onFilesChanged: (id) => tellChanged(id),
     store: store.work,
     ledger: store.ledger,
@@ -107,10 +107,10 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
     }
   }
 
-  const recover = () => attempt('what was left unfinished could not be finished', () => sessions.recover())
-  const lookAhead = () => attempt('the files could not be looked at', () => thread.lookAhead())
+  const recover = () => attempt('could not finish what was left unfinished', () => sessions.recover())
+  const lookAhead = () => attempt('could not scan the files', () => thread.lookAhead())
   const started = recover().then(() =>
-    attempt('the repositories could not be brought up to date', () => followLedger(repositories)),
+    attempt('could not update the repositories', () => followLedger(repositories)),
   )
   const timers = [
     setInterval(() => void recover(), RECOVER_MS),
@@ -122,14 +122,14 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
     sessions,
     bundles: thread,
     folderOf(id) {
-      const found = copyOf(id)
+      const found = parseCopyWorkspaceId(id)
       const copy = found?.workspaceId === workspaceId ? found.conversationId : null
       const workspace = copy === null ? thread : thread.copy(copy)
       const folder = copy === null ? root : copyFolder(dataDir, copy)
       return {
         root: folder,
         isCopy: copy !== null,
-        // A copy has no repository of its own, and the project's is not to be taken for one.
+        // A copy has no repository of its own; git must not use the project's instead.
         environment: copy === null ? noMore : { GIT_CEILING_DIRECTORIES: dirname(folder) },
         editFile: (command) => sessions.editFile({ ...command, path: shownPath(toBytePath(command.path)) }),
         hashes: (paths) => workspace.hashes(paths),
@@ -151,7 +151,7 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
 
 export { watchAgain } from '../workspace/doctor.ts'
 
-/** Looks at everything that is kept of the project's files. */
+/** Examines everything stored about the project's files. */
 export async function examineWorkspace(
   config: Config,
   store: Store,
@@ -166,7 +166,7 @@ export async function examineWorkspace(
   return found
 }
 
-/** Our own programs are never looked for in the project. */
+/** The search path for our own programs, without any folder inside the project. */
 export function programPath(config: Pick<Config, 'commandEnvironment' | 'project'>): string {
   return safePath(config.commandEnvironment.PATH ?? USUAL_PATH, config.project)
 }

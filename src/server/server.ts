@@ -1,7 +1,6 @@
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config.ts'
-import { systemClock } from '../core/clock.ts'
 import { HOUR_MS } from '../core/collection.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Queue } from '../core/queue.ts'
@@ -13,47 +12,51 @@ import {
   readOrMakeToken,
   readOrMakeWorkspaceId,
 } from '../data-dir.ts'
-import { createLog } from '../http/log.ts'
+import { holdAlone } from '../file-lock/hold-alone.ts'
 import type { HttpServer } from '../http/serve.ts'
 import { createDeletions } from '../lines/deletions.ts'
 import { createForks } from '../lines/forks.ts'
 import { VERSION } from '../protocol/version.ts'
-import { holdAlone } from '../stores/sqlite/hold-alone.ts'
 import { type Collector, createCollector } from '../workers/collector.ts'
 import { catchUpProjections } from '../workers/rebuild.ts'
-import { type Answering, type ModelNote, startAnswering } from './answering.ts'
+import { type Answering, startAnswering } from './answering.ts'
+import { createLog } from './logger.ts'
+import type { ModelNote } from './models.ts'
 import { openProjectFiles, type ProjectFiles } from './project-files.ts'
 import { COLLECT_LOCK, openStore, type Store } from './store.ts'
+import { systemClock } from './system-clock.ts'
 import { registerLocalToken } from './tokens.ts'
 import { createTransfers } from './transfers.ts'
 
 export interface RunningServer {
   url: string
-  /** Signs one browser in, once. */
+  /** Signs in one browser, once. */
   loginUrl: string
   token: string
   ledger: Ledger
   queue: Queue
   files: ProjectFiles
-  /** How many runs this process is answering on. */
+  /** Number of runs in progress in this process. */
   activeRuns(): number
-  /** What answers messages, as people should be told. */
+  /** The model, as shown to people. */
   model: ModelNote
+  /** What is wrong with the model, once its server has been asked. */
+  modelProblem: Promise<string | null>
   sandbox: Answering['sandbox']
   close(): Promise<void>
 }
 
-/** Another server uses this data folder. Two would not notice each other's frames. */
+/** Another server uses this data folder; two servers would not notice each other's frames. */
 export class InUse extends Error {}
 
-/** Puts the server together and starts it. */
+/** Assembles and starts the server. */
 export async function startServer(given: Config): Promise<RunningServer> {
   // The HTTP layer loads while the store opens: together they are most of the start-up time.
   const loading = import('../http/serve.ts')
   await preparePrivateDir(given.privateDir, given.project)
   await prepareDataDir(given.dataDir)
   const config = { ...given, workspaceId: await readOrMakeWorkspaceId(given.dataDir, given) }
-  // SQLite has one server for each data folder; on Postgres many processes share a store.
+  // SQLite allows one server per data folder; on Postgres many processes share a store.
   const release = config.databaseUrl ? () => {} : holdAlone(join(config.dataDir, 'server.lock'))
   if (!release) throw new InUse(`${config.dataDir} is in use`)
   let http: HttpServer | null = null
@@ -114,10 +117,14 @@ export async function startServer(given: Config): Promise<RunningServer> {
       version: VERSION,
       workspace_id: workspaceId,
       project: basename(config.project),
-      model: { name: answering.model.name, is_demo: answering.model.isDemo },
       sandbox: answering.sandbox.name,
     }
-    const page = { about, web: readWebFiles(webFolder()) }
+    const { models } = answering
+    const aboutNow = () => {
+      const { name, isDemo, problem } = models.note()
+      return { ...about, model: { name, is_demo: isDemo, problem } }
+    }
+    const page = { about: aboutNow, listModels: models.list, web: readWebFiles(webFolder()) }
     http = await serveHttp({
       ...page,
       ...parts,
@@ -139,7 +146,8 @@ export async function startServer(given: Config): Promise<RunningServer> {
       queue,
       files,
       activeRuns: answering.active,
-      model: answering.model,
+      model: answering.models.note(),
+      modelProblem: answering.models.checked,
       sandbox: answering.sandbox,
       async close() {
         await withdraw()
@@ -152,7 +160,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
   }
 }
 
-/** Where the build puts the page, seen from the sources and from what is built of them. */
+/** The folder of the built page, seen from the sources or from the build. */
 function webFolder(): string {
   const isBuilt = import.meta.url.endsWith('.js')
   return fileURLToPath(new URL(isBuilt ? '../web/' : '../../dist/web/', import.meta.url))

@@ -5,7 +5,6 @@ import type { Config } from '../config.ts'
 import type { AgentStates } from '../core/agent-states.ts'
 import type { AttachmentStore } from '../core/attachments.ts'
 import type { BlobStore } from '../core/blobs.ts'
-import { systemClock } from '../core/clock.ts'
 import type { CollectionStore } from '../core/collection.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Rules } from '../core/questions.ts'
@@ -22,10 +21,10 @@ import { createAgentStates } from '../stores/agent-states.ts'
 import { createAttachments } from '../stores/attachments.ts'
 import { createFolderBlobs } from '../stores/blobs/folder.ts'
 import { claimS3Blobs, createS3Blobs } from '../stores/blobs/s3.ts'
+import { createIndexStore } from '../stores/chunk-index.ts'
 import { createCollectionStore, readOrMakeStoreId } from '../stores/collection.ts'
+import { type CommittedGroup, createDatabase, type Database } from '../stores/database.ts'
 import type { Engine } from '../stores/engine.ts'
-import { type CommittedGroup, createGroupedWrites } from '../stores/grouped-writes.ts'
-import { createIndexStore } from '../stores/index-store.ts'
 import { createLedger } from '../stores/ledger.ts'
 import { createQueue } from '../stores/queue.ts'
 import { createResponses } from '../stores/responses.ts'
@@ -36,16 +35,17 @@ import { createToolResults } from '../stores/tool-results.ts'
 import { createFamilySource, createFamilyTarget } from '../stores/transfer.ts'
 import { createUpkeep } from '../stores/upkeep.ts'
 import { createWorkStore } from '../stores/work-store.ts'
+import { systemClock } from './system-clock.ts'
 
 const DATABASE_FILE = 'waymark.db'
 
-/** Where a store is. */
+/** The location of a store. */
 export type StorePlace = Pick<Config, 'dataDir' | 'databaseUrl' | 'objectStorage'>
 
-/** While it is locked nothing is collected, and no backup is made. */
+/** While this file is locked, no collection or backup runs. */
 export const COLLECT_LOCK = 'collect.lock'
 
-/** Everything that is kept, by what it is for. */
+/** Everything that is stored, by purpose. */
 export interface Store {
   ledger: Ledger
   queue: Queue
@@ -62,53 +62,54 @@ export interface Store {
   familySource(): FamilySource
   familyTarget: FamilyTarget
   blobs: BlobStore
-  /** No other process writes to this store. */
+  /** True if no other process writes to this store. */
   isSingleProcess: boolean
-  /** Whether no other database refers to them. */
+  /** True if no other database refers to the blobs. */
   ownsBlobs(): Promise<boolean>
   close(): Promise<void>
 }
 
-/** Whether there is anything to open. */
+/** True if there is a store to open. */
 export function hasStore(config: Pick<Config, 'dataDir' | 'databaseUrl'>): boolean {
   return config.databaseUrl !== null || existsSync(join(config.dataDir, DATABASE_FILE))
 }
 
-/** The store alone, for commands that work without a server. */
+/** Opens the store alone, for commands that work without a server. */
 export async function openStore(
   config: StorePlace,
   options: {
     onCommitted?: (group: CommittedGroup) => void
-    /** Where the blobs are; default: in the data folder. */
+    /** The folder of the blobs; default: in the data folder. */
     blobsIn?: string
   } = {},
 ): Promise<Store> {
   await prepareDataDir(config.dataDir)
   const engine = await openEngine(config)
-  const { blobs, ownsBlobs, closeBlobs } = await openBlobs(config, engine, options.blobsIn).catch(
+  const { onCommitted } = options
+  const database = createDatabase({ engine, ...(onCommitted ? { onCommitted } : {}) })
+  const { blobs, ownsBlobs, closeBlobs } = await openBlobs(config, database, options.blobsIn).catch(
     async (error: unknown) => {
-      await engine.close()
+      await database.close()
       throw error
     },
   )
-  const { onCommitted } = options
-  const writes = createGroupedWrites({ engine, ...(onCommitted ? { onCommitted } : {}) })
-  const ledger = createLedger({ engine, blobs, clock: systemClock, writes })
+  const clock = systemClock
+  const ledger = createLedger({ database, blobs, clock })
   return {
     ledger,
-    queue: createQueue({ engine, clock: systemClock, writes }),
-    states: createAgentStates({ engine, writes }),
-    results: createToolResults({ engine, blobs }),
-    tokens: createTokenStore(engine),
-    upkeep: createUpkeep({ engine, blobs }),
-    work: createWorkStore({ engine, clock: systemClock, writes }),
-    index: createIndexStore(engine),
-    attachments: createAttachments({ engine, blobs }),
-    rules: createRules(engine),
-    responses: createResponses({ engine, blobs, clock: systemClock, writes }),
-    collection: createCollectionStore({ engine, clock: systemClock }),
-    familySource: () => createFamilySource(engine),
-    familyTarget: createFamilyTarget(engine, systemClock),
+    queue: createQueue({ database, clock }),
+    states: createAgentStates({ database }),
+    results: createToolResults({ database, blobs }),
+    tokens: createTokenStore(database),
+    upkeep: createUpkeep({ database, blobs }),
+    work: createWorkStore({ database, clock }),
+    index: createIndexStore(database),
+    attachments: createAttachments({ database, blobs }),
+    rules: createRules(database, clock),
+    responses: createResponses({ database, blobs, clock }),
+    collection: createCollectionStore({ database, clock }),
+    familySource: () => createFamilySource(database),
+    familyTarget: createFamilyTarget(database, clock),
     blobs,
     isSingleProcess: engine.isSingleProcess,
     ownsBlobs,
@@ -119,21 +120,21 @@ export async function openStore(
   }
 }
 
-async function openBlobs(config: StorePlace, engine: Engine, folder: string | undefined) {
+async function openBlobs(config: StorePlace, database: Database, folder: string | undefined) {
   if (config.objectStorage === null || folder !== undefined) {
-    const storeId = config.databaseUrl ? await readOrMakeStoreId(engine) : SQLITE
+    const storeId = config.databaseUrl ? await readOrMakeStoreId(database) : SQLITE
     const isAlone = claimBlobs(config.dataDir, storeId)
     const blobs = createFolderBlobs(folder ?? join(config.dataDir, 'blobs'))
     return { blobs, ownsBlobs: async () => isAlone(), closeBlobs: () => {} }
   }
   const storage = await openObjectStorage(config.objectStorage)
-  const ownsBlobs = await claimS3Blobs(storage, await readOrMakeStoreId(engine))
+  const ownsBlobs = await claimS3Blobs(storage, await readOrMakeStoreId(database))
   return { blobs: createS3Blobs(storage), ownsBlobs, closeBlobs: () => storage.close() }
 }
 
 export async function openEngine(config: Pick<Config, 'dataDir' | 'databaseUrl'>): Promise<Engine> {
   if (!config.databaseUrl) return await openSqlite(join(config.dataDir, DATABASE_FILE))
-  // Loaded only when used: the driver is a tenth of the start-up time.
+  // Loaded only when used: the driver takes a tenth of the start-up time.
   const { openPostgres } = await import('../stores/postgres/open.ts')
   return await openPostgres(config.databaseUrl)
 }

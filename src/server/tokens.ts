@@ -1,13 +1,14 @@
-import { systemClock, timestamp } from '../core/clock.ts'
+import { timestamp } from '../core/clock.ts'
 import { hashToken, newSecret } from '../core/secret.ts'
 import type { TokenStore } from '../core/tokens.ts'
 import { readOrMakeTokenId } from '../data-dir.ts'
 import { type Scope, scopes } from '../protocol/api/service.ts'
 import { newId } from '../protocol/ids.ts'
+import { systemClock } from './system-clock.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** Makes a token and returns its secret, which is kept nowhere. */
+/** Creates a token and returns its secret, which is not stored. */
 export async function issueToken(
   tokens: TokenStore,
   wanted: { name: string; tenant: string; scopes: Scope[]; days: number | null },
@@ -29,7 +30,7 @@ export async function registerLocalToken(
   privateDir: string,
 ): Promise<void> {
   await tokens.put(hashToken(token), {
-    // Always the same for this folder: setting another token ends the one before.
+    // A fixed id for this folder: setting another token ends the previous one.
     id: await readOrMakeTokenId(privateDir),
     tenant: 'default',
     name: 'local',

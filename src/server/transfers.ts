@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
-import { systemClock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
+import { holdAlone } from '../file-lock/hold-alone.ts'
 import { VERSION } from '../protocol/version.ts'
-import { holdAlone } from '../stores/sqlite/hold-alone.ts'
 import { createExports } from '../transfer/export.ts'
 import { createImports } from '../transfer/import.ts'
 import type { ProjectFiles } from './project-files.ts'
 import { COLLECT_LOCK, type Store } from './store.ts'
+import { systemClock } from './system-clock.ts'
 
 /** Export and import of conversations. */
 export function createTransfers(config: Config, store: Store, { sessions, bundles }: ProjectFiles, log: Log) {

@@ -1,33 +1,26 @@
-import type { AgentStates, Fence } from '../core/agent-states.ts'
-import { accepted, stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import type { GroupedWrites } from './grouped-writes.ts'
+import type { AgentStates } from '../core/agent-states.ts'
+import type { Database } from './database.ts'
 
-/** Written in the order of the calls: a step's writes, and the state they lead to, are one commit. */
-export function createAgentStates(deps: { engine: Engine; writes: GroupedWrites }): AgentStates {
-  const { engine, writes } = deps
+/** Writes are stored in call order; a step's writes and the resulting state are one commit. */
+export function createAgentStates({ database }: { database: Database }): AgentStates {
   return {
     async put(state, fence) {
-      accepted(await stored(writes.write('putAgentState', { state, fence }, null, locksOf(fence))))
+      await database.write('putAgentState', { state, fence })
     },
     async putWrites(place, written, fence) {
       const command = { place, writes: written, fence }
-      accepted(await stored(writes.write('putAgentWrites', command, null, locksOf(fence))))
+      await database.write('putAgentWrites', command)
     },
     async putEntries(chunk, fence) {
-      accepted(await stored(writes.write('putEntries', { chunk, fence }, null, locksOf(fence))))
+      await database.write('putEntries', { chunk, fence })
     },
-    entries: (id) => stored(engine.read('readEntries', id), 'read'),
-    get: (place) => stored(engine.read('readAgentState', place), 'read'),
-    list: (query) => stored(engine.read('listAgentStates', query), 'read'),
-    history: (place, channels) => stored(engine.read('stateHistory', { place, channels }), 'read'),
+    entries: (id) => database.read('readEntries', id),
+    get: (place) => database.read('readAgentState', place),
+    list: (query) => database.read('listAgentStates', query),
+    history: (place, channels) => database.read('stateHistory', { place, channels }),
     async deleteThread(threadId) {
-      await stored(writes.write('deleteAgentThread', threadId, null))
+      await database.write('deleteAgentThread', threadId)
     },
-    past: async (query) => accepted(await stored(engine.read('runPast', query), 'read')),
+    past: async (query) => await database.read('runPast', query),
   }
-}
-
-function locksOf(fence: Fence | null) {
-  return { locks: fence?.conversationId ?? null }
 }

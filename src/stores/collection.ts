@@ -1,22 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { CollectionStore } from '../core/collection.ts'
-import { stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import { CHECKPOINTS_REMOVED } from './sql/collect.ts'
-import { writeOne } from './write-one.ts'
+import type { Database } from './database.ts'
+import { CHECKPOINTS_REMOVED } from './sql/upkeep/collect.ts'
 
-export function createCollectionStore({ engine, clock }: { engine: Engine; clock: Clock }): CollectionStore {
+export function createCollectionStore({
+  database,
+  clock,
+}: {
+  database: Database
+  clock: Clock
+}): CollectionStore {
   return {
     async expire(before, tenant) {
-      await stored(writeOne(engine, 'expire', { before: timestamp(before), tenant }))
+      await database.write('expire', { before: timestamp(before), tenant })
     },
     unreachable: (before, tenant, limit) =>
-      stored(engine.read('unreachable', { before: timestamp(before), tenant, limit }), 'read'),
-    collect: (part) => stored(writeOne(engine, 'collectSegment', part)),
-    sweep: (before) => stored(writeOne(engine, 'sweep', { before: timestamp(before) })),
-    unreferenced: (keys) => stored(engine.read('unreferencedBlobs', keys), 'read'),
-    checkpointsRemoved: () => stored(engine.read('readCounter', CHECKPOINTS_REMOVED), 'read'),
+      database.read('unreachable', { before: timestamp(before), tenant, limit }),
+    collect: (part) => database.write('collectSegment', part),
+    sweep: (before) => database.write('sweep', { before: timestamp(before) }),
+    unreferenced: (keys) => database.read('unreferencedBlobs', keys),
+    checkpointsRemoved: () => database.read('readCounter', CHECKPOINTS_REMOVED),
     async note({ tenant, by, details }) {
       const entry = {
         tenant,
@@ -26,13 +30,13 @@ export function createCollectionStore({ engine, clock }: { engine: Engine; clock
         conversationId: null,
         details,
       }
-      await stored(writeOne(engine, 'audit', entry))
+      await database.write('audit', entry)
     },
-    audit: (query) => stored(engine.read('readAudit', query), 'read'),
+    audit: (query) => database.read('readAudit', query),
   }
 }
 
-/** Names the database among all that a data folder may be used with. */
-export async function readOrMakeStoreId(engine: Engine): Promise<string> {
-  return String(await writeOne(engine, 'makeStoreId', randomBytes(6).readUIntBE(0, 6)))
+/** Returns the id that distinguishes this database from others used with the same data folder. */
+export async function readOrMakeStoreId(database: Database): Promise<string> {
+  return String(await database.write('makeStoreId', randomBytes(6).readUIntBE(0, 6)))
 }

@@ -13,13 +13,13 @@ import {
   userMessage,
 } from '../../test/support/frames.ts'
 import type { OpenStore, TestStore } from '../../test/support/stores.ts'
-import { systemClock } from '../core/clock.ts'
 import type { Ledger, Page } from '../core/ledger.ts'
 import { type FrameDraft, parseFrame } from '../protocol/frames.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
+import { systemClock } from '../server/system-clock.ts'
 import { createLedger } from './ledger.ts'
 
-/** What every store of the ledger must do. */
+/** The contract of the ledger, for every engine. */
 export function describeLedger(engineName: string, open: OpenStore): void {
   describe(`the ledger on ${engineName}`, () => {
     let store: TestStore
@@ -61,7 +61,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await contents(id)).toEqual(texts)
     })
 
-    it('[L4] gives every reader the same bytes, and they are valid frames', async () => {
+    it('[L4] gives every reader the same bytes, which are valid frames', async () => {
       const id = await newConversation(ledger, { title: 'ünï — \u2028 "q" \\ 🙂' })
       await say(id, 'NUL \u0000, lone \ud800, newline \n, emoji 🙂')
       const once = await readAll(ledger, id, { limit: 1 })
@@ -85,7 +85,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
     const forkAt = (id: ConversationId, after: number) => forkOf(ledger, id, { after })
     const cutAt = (id: ConversationId, after: number) => cutOf(ledger, id, { after })
 
-    it('[L7] a cursor finds the rest from every event', async () => {
+    it('[L7] reads the rest of the line from a cursor at any event', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const child = await forkAt(id, 3)
@@ -97,7 +97,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       }
     })
 
-    it('[L7] refuses cursors of other families and places that never were', async () => {
+    it('[L7] refuses cursors of other families and of events that never existed', async () => {
       const id = await newConversation(ledger)
       const other = await newConversation(ledger)
       const { last } = await page(other)
@@ -108,7 +108,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       })
     })
 
-    it('[L7] a follower gets what is there and then each commit, on another process too', async () => {
+    it('[L7] sends a follower the stored events and then each commit, from other processes too', async () => {
       const id = await newConversation(ledger)
       const stop = new AbortController()
       const seen: string[] = []
@@ -127,7 +127,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(seen).toEqual(await readAll(ledger, id))
     })
 
-    it('[L5] a run ends with its one terminal frame', async () => {
+    it('[L5] ends a run with exactly one terminal frame', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)
       const append = (...frames: FrameDraft[]) =>
@@ -159,7 +159,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       const append = (hold: typeof run, text: string) =>
         ledger.append({ tenant: TENANT, conversationId: id, run: hold, frames: [delta(text)] })
       await append(run, 'one')
-      // As if a frame between had been sent and failed.
+      // As if a frame in between was sent but not stored.
       expect(await append({ ...run, frames: 2 }, 'three')).toEqual({ ok: false, refusal: 'frame_missing' })
       expect(await append(run, 'two')).toMatchObject({ ok: true })
       const taken = await ledger.takeRun(TENANT, run.runId)
@@ -167,10 +167,10 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await append(taken, 'three')).toMatchObject({ ok: true, lastSeq: 4 })
     })
 
-    it('[L3] also when a large frame of the run could not be stored, and everything comes in one moment', async () => {
+    it('[L3] refuses frames after a large one that could not be stored, when all are appended at once', async () => {
       const failing = { ...store.blobs, put: () => Promise.reject(new Error('disk full')) }
       const other = createLedger({
-        engine: store.engine,
+        database: store.database,
         blobs: failing,
         clock: { now: () => 1_700_000_000_000 },
       })
@@ -190,7 +190,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       ])
     })
 
-    it('[L8] a worker that lost its lease can not write', async () => {
+    it('[L8] refuses writes from a worker that lost its lease', async () => {
       const id = await newConversation(ledger)
       const run = await startRun(ledger, id)
       const taken = await ledger.takeRun(TENANT, run.runId)
@@ -201,7 +201,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, id)).toHaveLength(2)
     })
 
-    it('[L8] a run can not write to a line that was cut, or for another conversation', async () => {
+    it('[L8] refuses writes of a run to a cut line or to another conversation', async () => {
       const id = await newConversation(ledger)
       const other = await newConversation(ledger)
       const run = await startRun(ledger, id)
@@ -212,7 +212,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await append(other)).toEqual({ ok: false, refusal: 'run_not_found' })
     })
 
-    it('[L11] nothing of one tenant can be seen or changed by another', async () => {
+    it('[L11] lets no tenant see or change the data of another', async () => {
       const id = await newConversation(ledger, { tenant: 'a', title: 'secret' })
       const missing = { code: 'conversation_not_found' }
       const query = { tenant: 'b', conversationId: id, cursor: null, limit: 10 }
@@ -242,7 +242,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       })
     })
 
-    it('[L4] large frames go to the blob store and come back to the byte', async () => {
+    it('[L4] stores large frames as blobs and returns their exact bytes', async () => {
       const id = await newConversation(ledger)
       const content = `${'äöü🙂 '.repeat(200_000)}end`
       await say(id, 'small', content, 'small again')
@@ -257,7 +257,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await contents(id)).toEqual(['small', content, 'small again'])
     })
 
-    it('[L4] a blob that is damaged or missing is an error, never another frame', async () => {
+    it('[L4] fails on a damaged or missing blob, and never returns a different frame', async () => {
       const id = await newConversation(ledger)
       await say(id, 'x'.repeat(1_500_000))
       const [key = ''] = await Array.fromAsync(store.blobs.keys())
@@ -271,7 +271,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, id)).toHaveLength(2)
     })
 
-    it('a page stops at its size, and the next goes on', async () => {
+    it('limits the size of a page, and continues on the next', async () => {
       const id = await newConversation(ledger)
       const texts = Array.from({ length: 12 }, (_, index) => String(index).repeat(300_000))
       for (const text of texts) await say(id, text)
@@ -281,7 +281,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, id, { limit: 100 })).toHaveLength(13)
     })
 
-    it('[L7] [L4] pages read backwards join to the same line, across forks and cuts, large frames and small pages', async () => {
+    it('[L7] [L4] reads the same line backwards, across forks, cuts and large frames, at any page size', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one', 'two', 'x'.repeat(400_000), 'y'.repeat(1_200_000), 'z'.repeat(400_000), 'six')
       const child = await forkOf(ledger, root, { after: 6 })
@@ -299,7 +299,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
           expect(frames.length).toBeLessThanOrEqual(limit)
           expect(frames).toEqual(all.slice(firstSeq - 1, last.seq))
           expect(atEnd).toBe(last.seq === all.length)
-          // A reader continues from there.
+          // A forward reader continues from the end of the page.
           const next = await page(child, last)
           expect(next.frames[0]).toBe(all[last.seq])
           if (atEnd) expect(next.digest).toBe(digest)
@@ -310,7 +310,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       }
     })
 
-    it('a write that fails fails alone, and the others of its moment are kept', async () => {
+    it('rejects only the write that fails, and stores the others of its batch', async () => {
       const id = await newConversation(ledger)
       const twice = { tenant: TENANT, conversationId: id, runId: newId('run') }
       await ledger.openRun(twice)
@@ -319,7 +319,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await contents(id)).toEqual(['one', 'two'])
     })
 
-    it('a frame that may not be fails alone, also when it comes in the same moment', async () => {
+    it('rejects only the invalid frame, and stores the others of its batch', async () => {
       const id = await newConversation(ledger)
       const stray = ledger.append({
         tenant: TENANT,
@@ -332,19 +332,19 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await contents(id)).toEqual(['one', 'two'])
     })
 
-    it('[L2] a small frame never overtakes a large one, in whichever moment it comes', async () => {
+    it('[L2] never stores a small frame before an earlier large one, whatever the timing', async () => {
       for (let moment = 0; moment < 12; moment++) {
         let isDurable = () => {}
         const durable = new Promise<void>((resolve) => {
           isDurable = resolve
         })
         const slow = { ...store.blobs, put: () => durable }
-        const other = createLedger({ engine: store.engine, blobs: slow, clock: systemClock })
+        const other = createLedger({ database: store.database, blobs: slow, clock: systemClock })
         const id = await newConversation(other)
         const append = (content: string) =>
           other.append({ tenant: TENANT, conversationId: id, run: null, frames: [userMessage(content)] })
         const large = append('x'.repeat(1_100_000))
-        // Compressing takes its time first; then the blob is stored, and a small frame comes so many steps later.
+        // Wait for the compression; then the blob is stored, and the small frame follows `moment` microtasks later.
         await new Promise((resolve) => setTimeout(resolve, 30))
         isDurable()
         for (let step = 0; step < moment; step++) await Promise.resolve()
@@ -353,7 +353,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       }
     })
 
-    it('closing waits for what is under way, large frames too', async () => {
+    it('waits for pending appends on close, including large frames', async () => {
       const other = await store.openAgain()
       const id = await newConversation(other)
       const appends = ['small', 'x'.repeat(1_100_000), 'small again'].map((content) =>
@@ -365,7 +365,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, id)).toHaveLength(4)
     })
 
-    it('[L11] readers of two tenants never share a page, whatever their names', async () => {
+    it('[L11] never shares a page between readers of two tenants, whatever their names', async () => {
       const id = await newConversation(ledger, { tenant: 'acme corp', title: 'SECRET' })
       const stop = new AbortController()
       const first = async (tenant: string, conversationId: string) => {
@@ -379,7 +379,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(foreign).toMatchObject({ status: 'rejected', reason: { code: 'conversation_not_found' } })
     })
 
-    it('the same Idempotency-Key makes one conversation, however often and however fast it is sent', async () => {
+    it('creates one conversation per Idempotency-Key, even for concurrent requests', async () => {
       const create = (fingerprint: string) =>
         ledger.create({
           tenant: TENANT,
@@ -399,7 +399,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       ).toHaveLength(1)
     })
 
-    it('lists what changed last first, page by page', async () => {
+    it('lists conversations in pages, last changed first', async () => {
       const ids: ConversationId[] = []
       for (let index = 0; index < 7; index++) ids.push(await newConversation(ledger, { title: `c${index}` }))
       await say(ids[2] as ConversationId, 'hello')
@@ -415,7 +415,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(listed).toHaveLength(7)
     })
 
-    it('finds conversations by title and by what was said, on their line as it is now', async () => {
+    it('finds conversations by title and by the messages on their current line', async () => {
       const search = async (text: string) =>
         (await ledger.conversations({ tenant: TENANT, limit: 10, after: null, search: text })).items.map(
           (item) => item.id,
@@ -434,7 +434,7 @@ export function describeLedger(engineName: string, open: OpenStore): void {
       expect(await search('needle')).toEqual([child])
     })
 
-    it('settings are merged and kept', async () => {
+    it('merges and keeps settings', async () => {
       const id = await newConversation(ledger)
       await ledger.change(TENANT, id, { settings: { agent_context: 'a', memory: { strategy: 'trim' } } })
       await ledger.change(TENANT, id, { settings: { agent_context: null } })

@@ -15,67 +15,35 @@ import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
-import { accepted, stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import { createGroupedWrites, type GroupedWrites } from './grouped-writes.ts'
+import type { Database } from './database.ts'
 import { asText, isLarge, spill, unspill } from './spill.ts'
-import type { AppendRequest } from './sql/append.ts'
-import type { StoredMessage } from './sql/messages.ts'
-import type {
-  ReadArgument,
-  ReadName,
-  ReadResult,
-  WriteArgument,
-  WriteName,
-  WriteResult,
-} from './sql/operations.ts'
+import type { AppendRequest } from './sql/lines/append.ts'
+import type { StoredMessage } from './sql/lines/messages.ts'
 import { createWakeUps } from './wake-ups.ts'
 
-/** A page holds no more than this, however many events it was asked for, but one at least. */
+/** Caps a page's bytes whatever limit the reader requests; a page still holds at least one event. */
 const MAX_PAGE_BYTES = 1024 * 1024
 
 export interface LedgerDependencies {
-  engine: Engine
+  database: Database
   blobs: BlobStore
   clock: Clock
-  /** What else writes to the store writes through the same. Default: nothing else does. */
-  writes?: GroupedWrites
 }
 
-export function createLedger(deps: LedgerDependencies): Ledger {
-  const { engine, blobs, clock, writes = createGroupedWrites({ engine }) } = deps
+export function createLedger({ database, blobs, clock }: LedgerDependencies): Ledger {
   const wakeUps = createWakeUps()
   const spilling = new Map<string, Promise<unknown>>()
   let isClosing = false
   const shared = new Map<string, Promise<Page>>()
   const sent = createSentCounts()
-  writes.onChanged(({ conversations }) => {
-    for (const id of conversations) changed(id)
-  })
-  engine.onForeignChange(({ what, conversationId }) => {
-    if (what !== 'queue') changed(conversationId)
-  })
-
-  function changed(conversationId: string | null): void {
+  database.onChange(({ what, conversationId }) => {
+    if (what === 'queue') return
     shared.clear()
     wakeUps.wake(conversationId)
-  }
-
-  async function read<K extends ReadName>(name: K, argument: ReadArgument<K>) {
-    return accepted<ReadResult<K>>(await stored(engine.read(name, argument), 'read'))
-  }
-
-  async function write<K extends WriteName>(
-    name: K,
-    argument: WriteArgument<K>,
-    conversationId: string | null = null,
-    queueOf: string | null = null,
-  ) {
-    return accepted<WriteResult<K>>(await stored(writes.write(name, argument, conversationId, { queueOf })))
-  }
+  })
 
   async function append(command: AppendCommand): Promise<AppendResult> {
-    if (isClosing) throw new WaymarkError('storage_failed', 'The ledger is closing.')
+    if (isClosing) throw new WaymarkError('storage_failed', 'The server is shutting down. Try again later.')
     const { conversationId, run } = command
     const drafts = command.frames.map(asText)
     assertTerminalIsLast({ runId: run?.runId ?? null, drafts })
@@ -89,10 +57,10 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       drafts,
     }
     const before = spilling.get(conversationId)
-    if (!before && !drafts.some(isLarge)) return stored(writes.append(request))
+    if (!before && !drafts.some(isLarge)) return database.write('append', request)
     const turn = appendInTurn(request, before)
     spilling.set(conversationId, turn)
-    return stored(turn)
+    return turn
 
     /** Appends after a large frame wait for it, so that the order of calls is the order of events. */
     async function appendInTurn(next: AppendRequest, earlier: Promise<unknown> | undefined) {
@@ -100,19 +68,22 @@ export function createLedger(deps: LedgerDependencies): Ledger {
       const [, prepared] = await Promise.allSettled([earlier, ready])
       // Delete in the same tick as the hand-over, so that later appends queue after this one.
       if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
-      if (prepared.status === 'rejected') throw prepared.reason
-      return await writes.append({ ...next, drafts: prepared.value })
+      if (prepared.status === 'rejected') {
+        const cause = prepared.reason as Error
+        throw new WaymarkError('storage_failed', `The write failed: ${cause.message}`, { cause })
+      }
+      return await database.write('append', { ...next, drafts: prepared.value })
     }
   }
 
   async function page(query: PageQuery): Promise<Page> {
-    const found = await read('page', { ...query, maxBytes: MAX_PAGE_BYTES })
+    const found = await database.read('page', { ...query, maxBytes: MAX_PAGE_BYTES })
     const { frames, blobs: spilled, digest, ...rest } = found
     for (const { index, blob } of spilled) frames[index] = await unspill(blobs, frames[index] ?? '', blob)
     return { ...rest, frames, digest: Buffer.from(digest).toString('hex') }
   }
 
-  /** Readers that wait at the same place read once: a hundred of them cost one query a commit. */
+  /** Readers waiting at the same cursor share one read: a hundred of them cost one query per commit. */
   function sharedPage(query: PageQuery): Promise<Page> {
     const place = query.cursor && formatCursor(query.cursor)
     const key = JSON.stringify([query.tenant, query.conversationId, place, query.limit])
@@ -142,7 +113,7 @@ export function createLedger(deps: LedgerDependencies): Ledger {
   }
 
   async function messages(query: PageQuery): Promise<MessagesPage> {
-    const found = await read('messages', query)
+    const found = await database.read('messages', query)
     const items: Message[] = []
     for (const row of found.items) items.push(await asMessage(row))
     const last = found.items.at(-1)
@@ -169,64 +140,60 @@ export function createLedger(deps: LedgerDependencies): Ledger {
     page,
     follow,
     messages,
-    create: (command) =>
-      write('createConversation', { ...command, now: clock.now() }, command.conversationId),
-    fork: (command) => write('fork', { ...command, now: clock.now() }, command.newConversationId),
+    create: (command) => database.write('createConversation', { ...command, now: clock.now() }),
+    fork: (command) => database.write('fork', { ...command, now: clock.now() }),
     async forkedBefore(tenant, idempotency) {
-      const { answer } = await read('answeredBefore', { tenant, idempotency })
+      const { answer } = await database.read('answeredBefore', { tenant, idempotency })
       return answer as Conversation | null
     },
-    cut: (command) =>
-      write('cut', { ...command, now: clock.now() }, command.conversationId, command.conversationId),
-    undoCut: (command) =>
-      write('undoCut', { ...command, now: clock.now() }, command.conversationId, command.conversationId),
-    async deletable(tenant, id, messageId) {
-      return (await read('deletable', { tenant, id, messageId })).earlier
+    deleteMessages: (command) => database.write('deleteMessages', { ...command, now: clock.now() }),
+    undeleteMessages: (command) => database.write('undeleteMessages', { ...command, now: clock.now() }),
+    async findDeletion(tenant, id, messageId) {
+      return (await database.read('findDeletion', { tenant, id, messageId })).earlier
     },
-    async undeletable(tenant, id, messageId) {
-      await read('undeletable', { tenant, id, messageId })
+    async assertCanUndelete(tenant, id, messageId) {
+      await database.read('assertCanUndelete', { tenant, id, messageId })
     },
     async change(tenant, id, change) {
-      await write('changeConversation', { tenant, id, ...change, now: clock.now() }, id)
+      await database.write('changeConversation', { tenant, id, ...change, now: clock.now() })
     },
     async remove(tenant, id, by) {
-      await write('removeConversation', { tenant, id, by, now: clock.now() }, id, id)
+      await database.write('removeConversation', { tenant, id, by, now: clock.now() })
     },
     async undoRemove(tenant, id, by) {
-      await write('undoRemoveConversation', { tenant, id, by, now: clock.now() }, id)
+      await database.write('undoRemoveConversation', { tenant, id, by, now: clock.now() })
     },
-    openRun: (command) => write('openRun', command),
-    takeRun: (tenant, runId, from) => write('takeRun', { tenant, runId, from: from ?? null }),
-    line: (tenant, id) => read('line', { tenant, id }),
-    conversation: (tenant, id) => read('readConversation', { tenant, id }),
-    owns: (tenant, id) => read('ownsConversation', { tenant, id }),
+    openRun: (command) => database.write('openRun', command),
+    takeRun: (tenant, runId, from) => database.write('takeRun', { tenant, runId, from: from ?? null }),
+    line: (tenant, id) => database.read('line', { tenant, id }),
+    conversation: (tenant, id) => database.read('readConversation', { tenant, id }),
+    owns: (tenant, id) => database.read('ownsConversation', { tenant, id }),
     async conversations(query) {
-      const { items, more } = await read('listConversations', query)
+      const { items, more } = await database.read('listConversations', query)
       const last = items.at(-1)
       return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
     },
-    branches: (tenant, id) => read('branches', { tenant, id }),
-    family: (tenant, id) => read('family', { tenant, id }),
+    branches: (tenant, id) => database.read('branches', { tenant, id }),
+    family: (tenant, id) => database.read('family', { tenant, id }),
     async checkpointAt(tenant, id, at) {
-      const { after, checkpointId } = await read('checkpointAt', { tenant, conversationId: id, at })
+      const { after, checkpointId } = await database.read('checkpointAt', { tenant, conversationId: id, at })
       return { after, checkpointId }
     },
     async ping() {
-      await read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
+      await database.read('segmentsAfter', { after: 0, limit: 1, onlyUnprojected: false })
     },
     async probeWrite() {
-      await write('probe', null)
+      await database.write('probe', null)
     },
     async close() {
       isClosing = true
       while (spilling.size > 0) await Promise.allSettled(spilling.values())
-      await writes.idle()
-      await engine.close()
+      await database.close()
     },
   }
 }
 
-/** Counts the frames sent for each run, so that every append states how many come before it. */
+/** Counts the frames sent for each run, so that every append can state how many precede it. */
 function createSentCounts() {
   const counts = new WeakMap<RunHold, number>()
   return {

@@ -15,7 +15,7 @@ import type { OpenStore, TestStore } from '../../test/support/stores.ts'
 import type { Ledger, Page } from '../core/ledger.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
-/** What every store must do with lines: forks, cuts, undone cuts and what remains of them. */
+/** The contract of lines, for every engine: forks, cuts, undone cuts and collection. */
 export function describeLines(engineName: string, open: OpenStore): void {
   describe(`lines on ${engineName}`, () => {
     let store: TestStore
@@ -43,9 +43,9 @@ export function describeLines(engineName: string, open: OpenStore): void {
     const forkAt = (id: ConversationId, after: number) => forkOf(ledger, id, { after })
     const cutAt = (id: ConversationId, after: number) => cutOf(ledger, id, { after })
     const undo = (id: ConversationId, messageId: string) =>
-      ledger.undoCut({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
+      ledger.undeleteMessages({ tenant: TENANT, conversationId: id, messageId, by: 'a test' })
 
-    it('[L2] continues the numbering of the parent in a fork, and neither sees what the other adds', async () => {
+    it('[L2] continues the numbering of the parent in a fork; neither sees later events of the other', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one', 'two', 'three')
       const child = await forkAt(root, 3)
@@ -60,7 +60,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       ])
     })
 
-    it('forks of forks reach the root at any depth', async () => {
+    it('reads back to the root from a fork at any depth', async () => {
       let id = await newConversation(ledger)
       await say(id, 'from the root')
       for (let depth = 0; depth < 30; depth++) {
@@ -81,7 +81,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       await expect(forkAt(root, 99)).rejects.toMatchObject({ code: 'event_not_found' })
     })
 
-    it('[D1] [D3] a cut takes the rest off the line, and undoing it brings it back', async () => {
+    it('[D1] [D3] takes the rest off the line on a cut, and restores it when the cut is undone', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const [, two = ''] = await messageIds(id)
@@ -94,7 +94,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await contents(id)).toEqual(['one', 'two', 'three', 'four'])
     })
 
-    it("[D3] a parent's cut leaves its forks as they were", async () => {
+    it('[D3] leaves forks unchanged when their parent is cut', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one', 'two', 'three')
       const child = await forkAt(root, 4)
@@ -104,7 +104,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await readAll(ledger, child)).toEqual(before)
     })
 
-    it('[L7] tells a reader whose segment was cut away where to cut, and goes on', async () => {
+    it('[L7] sends the cut position, then the new events, to a reader whose segment was cut', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const { last } = await page(id)
@@ -119,7 +119,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect((await page(id, next.last)).cut).toBeNull()
     })
 
-    it('[L7] sends the same cut to a reader of a segment that an undone cut abandoned', async () => {
+    it('[L7] sends the cut position to a reader whose segment was left when a cut was undone', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two')
       const [, two = ''] = await messageIds(id)
@@ -130,7 +130,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect([next.cut?.seq, next.frames.length]).toEqual([2, 1])
     })
 
-    it('the title is the last one on the line', async () => {
+    it('uses the last title on the line', async () => {
       const id = await newConversation(ledger, { title: 'first' })
       await ledger.append({
         tenant: TENANT,
@@ -143,7 +143,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await title(await forkAt(id, 1))).toBe('first')
     })
 
-    it('lists the branches of a conversation, and describes a fork by its parent', async () => {
+    it('lists the branches of a conversation, and names the parent of a fork', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one')
       const child = await forkAt(root, 2)
@@ -158,7 +158,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       })
     })
 
-    it('a deleted conversation is gone for every call, and its forks keep their history', async () => {
+    it('hides a deleted conversation from every call, while its forks keep their history', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one')
       const child = await forkAt(root, 2)
@@ -168,7 +168,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await contents(child)).toEqual(['one'])
     })
 
-    it('forks just before a user message, and after the question of an answer', async () => {
+    it('forks just before a user message, and between a question and its answer', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one')
       const run = await startRun(ledger, id)
@@ -189,7 +189,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       })
     })
 
-    it('a fork that is asked for twice with one key is one fork', async () => {
+    it('creates one fork for two requests with the same key', async () => {
       const id = await newConversation(ledger)
       const fork = (fingerprint: string) =>
         ledger.fork({
@@ -208,7 +208,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await ledger.branches(TENANT, id)).toHaveLength(1)
     })
 
-    it('[D1] deletes messages of people only, inherited ones too, and leaves the parent as it was', async () => {
+    it('[D1] deletes only user messages, inherited ones too, and leaves the parent unchanged', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one', 'two', 'three')
       const run = await startRun(ledger, root)
@@ -228,7 +228,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await contents(child)).toEqual(['one', 'two', 'three', 'answer', 'four'])
     })
 
-    it('[D3] undoing goes to the line that was left last of those with the message, and can be undone', async () => {
+    it('[D3] undo returns to the most recently left line that has the message, and can itself be undone', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const [, two = '', three = ''] = await messageIds(id)
@@ -246,7 +246,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       await expect(undo(id, newId('msg'))).rejects.toMatchObject({ code: 'message_not_found' })
     })
 
-    it('a title that a person gave stays when messages go; one that the agent thought of goes with them', async () => {
+    it('keeps a title set by a person when messages are deleted, and drops one set by the agent', async () => {
       const id = await newConversation(ledger, { title: 'first' })
       const title = async () => (await ledger.conversation(TENANT, id)).title
       await say(id, 'one')
@@ -267,7 +267,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await title()).toBe('mine again')
     })
 
-    it('[D3] a deleted conversation can be brought back until it is collected', async () => {
+    it('[D3] can restore a deleted conversation until it is collected', async () => {
       const id = await newConversation(ledger, { title: 'mine' })
       await say(id, 'one')
       const before = await readAll(ledger, id)
@@ -285,7 +285,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       })
     })
 
-    it('[D3] collects what no line reaches, and not before its time', async () => {
+    it('[D3] collects events that no line reaches, but only after the retention time', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'x'.repeat(1_100_000))
       const [, two = ''] = await messageIds(id)
@@ -306,7 +306,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await store.collection.unreachable(Date.now(), null, 10)).toEqual([])
     })
 
-    it('[L7] tells a reader of collected events where to cut', async () => {
+    it('[L7] sends the cut position to a reader of collected events', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'three')
       const { last } = await page(id)
@@ -326,7 +326,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       await expect(page(id, { ...last, seq: 9 })).rejects.toMatchObject({ code: 'bad_cursor' })
     })
 
-    it('[D4] says who deleted what, when and in which range', async () => {
+    it('[D4] records who deleted what, when and in which range', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two')
       const [, two = ''] = await messageIds(id)
@@ -347,7 +347,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect((await store.collection.audit({ ...query, tenant: 'another' })).items).toEqual([])
     })
 
-    it('messages can be deleted and brought back as often as one likes', { timeout: 120_000 }, async () => {
+    it('allows any number of deletions in a conversation', { timeout: 120_000 }, async () => {
       const id = await newConversation(ledger, { workspaceId: 'W' })
       const times = engineName === 'SQLite' ? 1100 : 50
       for (let n = 0; n < times; n++) {
@@ -366,7 +366,7 @@ export function describeLines(engineName: string, open: OpenStore): void {
       await say(id, 'still here')
     })
 
-    it('tells the whole family, deleted ones only where others come from them', async () => {
+    it('lists the whole family, with deleted conversations only if they have forks', async () => {
       const root = await newConversation(ledger, { title: 'root' })
       const child = await forkOf(ledger, root, null)
       const grandchild = await forkOf(ledger, child, { after: 1 })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { final, newConversation, readAll, TENANT, userMessage } from '../../test/support/frames.ts'
 import type { OpenStore, TestStore } from '../../test/support/stores.ts'
+import type { Always } from '../core/questions.ts'
 import type { Claim, ClaimCommand } from '../core/queue.ts'
 import { MAX_WAITING } from '../core/queue.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -8,7 +9,7 @@ import { type ConversationId, newId } from '../protocol/ids.ts'
 
 const LEASE_MS = 60_000
 
-/** The queue and its leases, on whichever engine. */
+/** The contract of the queue and its leases, for every engine. */
 export function describeQueue(name: string, open: OpenStore): void {
   describe(`the queue on ${name}`, () => {
     let store: TestStore
@@ -54,7 +55,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       }
     }
 
-    it('[R1] works a conversation off in the order of the messages, one at a time', async () => {
+    it('[R1] processes the messages of a conversation in order, one at a time', async () => {
       const id = await newConversation(store.ledger)
       const other = await newConversation(store.ledger)
       const sent = [await send(id, 'a'), await send(id, 'b'), await send(other, 'x'), await send(id, 'c')]
@@ -75,7 +76,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       expect(await store.queue.read(TENANT, id)).toEqual({ active: null, waiting: [] })
     })
 
-    it('[R1] refuses the eleventh message that would wait', async () => {
+    it('[R1] refuses the eleventh waiting message', async () => {
       const id = await newConversation(store.ledger)
       for (let count = 0; count <= MAX_WAITING; count++) await send(id)
       await expect(send(id)).rejects.toMatchObject({ code: 'queue_full' })
@@ -86,7 +87,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await finishAll()
     })
 
-    it('[R6] accepts a message once however often it is sent with the same key', async () => {
+    it('[R6] accepts a message once, no matter how often it is sent with the same key', async () => {
       const id = await newConversation(store.ledger)
       const key = newId('msg')
       const sent = await Promise.all(Array.from({ length: 5 }, () => send(id, 'once', key)))
@@ -94,13 +95,13 @@ export function describeQueue(name: string, open: OpenStore): void {
       expect(sent.filter(({ repeated }) => !repeated)).toHaveLength(1)
       expect((await store.queue.read(TENANT, id)).waiting).toHaveLength(1)
       await finishAll()
-      // The run has ended meanwhile: the answer is still the first one.
+      // The run has ended by now, and the answer is still the first one.
       expect(await send(id, 'once', key)).toMatchObject({ runId: sent[0]?.runId, repeated: true })
       await expect(send(id, 'something else', key)).rejects.toMatchObject({ code: 'idempotency_key_reused' })
       expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
     })
 
-    it('[R3] hands a run over when its lease has ended, and not before', async () => {
+    it('[R3] hands a run over only after its lease has ended', async () => {
       const id = await newConversation(store.ledger)
       await send(id)
       const held = await store.queue.claim(worker({ worker: 'dying', leaseMs: 300 }))
@@ -112,7 +113,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(taken as unknown as Claim)
     })
 
-    it('[L8] a worker whose run was taken over writes neither frames nor agent state', async () => {
+    it('[L8] refuses frames and agent state from a worker whose run was taken over', async () => {
       const id = await newConversation(store.ledger)
       await send(id)
       const held = (await store.queue.claim(worker({ worker: 'paused', leaseMs: 0 }))) as Claim
@@ -153,7 +154,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await finishAll()
     })
 
-    it('[R3] a worker that was paused does not take its own run over, and one that lost an answer does', async () => {
+    it('[R3] gives a worker its own expired run again only if the answer to its claim was lost', async () => {
       const id = await newConversation(store.ledger)
       await send(id)
       const held = (await store.queue.claim(worker({ leaseMs: 0 }))) as Claim
@@ -174,22 +175,22 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(taken)
     })
 
-    it('[D2] a cut clears the queue, and takes the active run out of it if nothing else has ended it', async () => {
+    it('[D2] clears the queue on a cut, including an active run that has not ended', async () => {
       const id = await newConversation(store.ledger)
       const first = await send(id, 'a')
       const second = await send(id, 'b')
       await store.queue.claim(worker())
       const place = { tenant: TENANT, conversationId: id, at: { after: 1 } }
-      await store.ledger.cut({ ...place, newSegmentId: newId('seg'), by: 'me' })
-      expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: false })
-      expect(await store.queue.wishes(second.runId)).toMatchObject({ isQueued: false })
+      await store.ledger.deleteMessages({ ...place, newSegmentId: newId('seg'), by: 'me' })
+      expect(await store.queue.signals(first.runId)).toMatchObject({ isQueued: false })
+      expect(await store.queue.signals(second.runId)).toMatchObject({ isQueued: false })
       await send(id, 'c')
       const next = await store.queue.claim(worker())
       expect(next).toMatchObject({ content: 'c' })
       await end(next as Claim)
     })
 
-    it('[D2] stopping all asks the active run to end and takes out what waits', async () => {
+    it('[D2] cancels the active run and removes waiting messages on stopAll', async () => {
       const id = await newConversation(store.ledger)
       const who = { tenant: TENANT, conversationId: id, by: 'me' }
       expect((await store.queue.stopAll(who)).runId).toBe(null)
@@ -200,13 +201,13 @@ export function describeQueue(name: string, open: OpenStore): void {
         runId: first.runId,
         waiting: [{ content: 'b' }],
       })
-      expect(await store.queue.wishes(first.runId)).toMatchObject({ isQueued: true, cancelledBy: 'me' })
+      expect(await store.queue.signals(first.runId)).toMatchObject({ isQueued: true, cancelledBy: 'me' })
       expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
       await end(claim)
       expect((await store.queue.stopAll(who)).runId).toBe(null)
     })
 
-    it('two workers never get the same conversation at once', async () => {
+    it('never gives a conversation to two workers at the same time', async () => {
       const second = await store.openQueueAgain()
       const ids = await Promise.all(Array.from({ length: 8 }, () => newConversation(store.ledger)))
       for (const id of ids) for (let count = 0; count < 3; count++) await send(id, String(count))
@@ -245,7 +246,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       }
     })
 
-    it('gives a conversation only to a process that holds its workspace', async () => {
+    it('gives a conversation only to a worker that has its workspace', async () => {
       const conversationId = newId('conv')
       await store.ledger.create({
         tenant: TENANT,
@@ -262,20 +263,20 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(claim as Claim)
     })
 
-    it('[R2] stop names the current run and leaves the others in the queue', async () => {
+    it('[R2] stops and returns the current run, and leaves the others in the queue', async () => {
       const id = await newConversation(store.ledger)
       const command = { tenant: TENANT, conversationId: id, by: 'tok_me' }
       expect(await store.queue.stop(command)).toBeNull()
       const first = await send(id, 'first')
       await send(id, 'second')
       const [claim] = await claimAll()
-      expect(await store.queue.wishes(first.runId)).toEqual({
+      expect(await store.queue.signals(first.runId)).toEqual({
         isQueued: true,
         cancelledBy: null,
         answers: [],
       })
       expect(await store.queue.stop(command)).toBe(first.runId)
-      expect(await store.queue.wishes(first.runId)).toEqual({
+      expect(await store.queue.signals(first.runId)).toEqual({
         isQueued: true,
         cancelledBy: 'tok_me',
         answers: [],
@@ -285,7 +286,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await finishAll()
     })
 
-    it('takes a waiting message out, and cancels either kind', async () => {
+    it('removes a waiting message, and cancels waiting and active runs', async () => {
       const id = await newConversation(store.ledger)
       const [active, removed, cancelled] = [await send(id), await send(id), await send(id)]
       const [claim] = await claimAll()
@@ -300,11 +301,11 @@ export function describeQueue(name: string, open: OpenStore): void {
       await store.queue.cancel({ ...command, runId: cancelled.runId })
       expect((await store.queue.read(TENANT, id)).waiting).toEqual([])
       await store.queue.cancel({ ...command, runId: active.runId })
-      expect(await store.queue.wishes(active.runId)).toMatchObject({ cancelledBy: 'tok_me' })
+      expect(await store.queue.signals(active.runId)).toMatchObject({ cancelledBy: 'tok_me' })
       await end(claim as Claim)
     })
 
-    it('an answer reaches a run that asked, once', async () => {
+    it('delivers an answer once, to the run that asked', async () => {
       const id = await newConversation(store.ledger)
       const { runId } = await send(id)
       const [claim] = await claimAll()
@@ -318,7 +319,7 @@ export function describeQueue(name: string, open: OpenStore): void {
         by: 'me',
         questionSha256: 'q1',
         grant: { network: true, outside: false },
-        always: true,
+        always: { match: 'exact' as const, scope: 'workspace' as const },
       }
       const question = {
         toolName: 'run_command',
@@ -335,7 +336,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await expect(store.queue.question({ ...query, tenant: 'other' })).rejects.toMatchObject({
         code: 'conversation_not_found',
       })
-      // A yes to something else than what waits is no yes.
+      // An answer must name the digest of the pending question.
       for (const questionSha256 of ['q2', null]) {
         await expect(store.queue.answer({ ...answer, questionSha256 })).rejects.toMatchObject({
           code: 'approval_not_pending',
@@ -344,18 +345,18 @@ export function describeQueue(name: string, open: OpenStore): void {
       await store.queue.answer(answer)
       await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'approval_not_pending' })
       await expect(store.queue.question(query)).rejects.toMatchObject({ code: 'approval_not_pending' })
-      const call = { tenant: TENANT, workspaceId: null, toolName: 'run_command' }
+      const call = { tenant: TENANT, workspaceId: null, conversationId: id, toolName: 'run_command' }
       const rule = await store.rules.find({ ...call, subject: 'ls' })
       expect(rule).toMatchObject({ subject: 'ls', grant: { network: true, outside: false }, by: 'me' })
       expect(await store.rules.find({ ...call, subject: 'ls ' })).toBeNull()
       expect(await store.rules.find({ ...call, tenant: 'other', subject: 'ls' })).toBeNull()
       expect(await store.rules.find({ ...call, workspaceId: 'w', subject: 'ls' })).toBeNull()
       expect(await store.rules.list(TENANT)).toEqual([rule])
-      expect(await store.rules.remove('other', rule?.id ?? '')).toBe(false)
-      expect(await store.rules.remove(TENANT, rule?.id ?? '')).toBe(true)
+      expect(await store.rules.remove('other', rule?.id ?? '', 'me')).toBe(false)
+      expect(await store.rules.remove(TENANT, rule?.id ?? '', 'me')).toBe(true)
       expect(await store.rules.list(TENANT)).toEqual([])
       await store.queue.ask(runId, 'call_1', question)
-      expect((await store.queue.wishes(runId)).answers).toEqual([
+      expect((await store.queue.signals(runId)).answers).toEqual([
         {
           toolCallId: 'call_1',
           approved: true,
@@ -365,11 +366,59 @@ export function describeQueue(name: string, open: OpenStore): void {
         },
       ])
       await end(claim as Claim)
-      expect((await store.queue.wishes(runId)).answers).toEqual([])
+      expect((await store.queue.signals(runId)).answers).toEqual([])
       await expect(store.queue.answer(answer)).rejects.toMatchObject({ code: 'run_not_found' })
     })
 
-    it('forgets what waited in a conversation that is deleted', async () => {
+    it('[T5] makes rules for first words and for whole tools, in one conversation or in all', async () => {
+      const id = await newConversation(store.ledger)
+      const { runId } = await send(id)
+      const [claim] = await claimAll()
+      const call = { tenant: TENANT, workspaceId: null, conversationId: id, toolName: 'run_command' }
+      const allow = async (toolCallId: string, subject: string, always: Always) => {
+        const question = {
+          toolName: 'run_command',
+          arguments: '',
+          subject,
+          confinement: null,
+          sha256: subject,
+        }
+        await store.queue.ask(runId, toolCallId, question)
+        const answer = { approved: true, reason: null, by: 'me', questionSha256: subject, always }
+        const grant = { network: false, outside: false }
+        await store.queue.answer({ tenant: TENANT, conversationId: id, runId, toolCallId, grant, ...answer })
+      }
+      await allow('call_1', 'npm test -- a', { match: 'prefix', scope: 'conversation' })
+      expect(await store.rules.find({ ...call, subject: 'npm test' })).toMatchObject({
+        match: 'prefix',
+        subject: 'npm test',
+        conversationId: id,
+      })
+      for (const subject of [
+        'npm testing',
+        'npm run test',
+        'npm test; ls',
+        'npm test $(ls)',
+        'npm test\nls',
+      ]) {
+        expect(await store.rules.find({ ...call, subject }), subject).toBeNull()
+      }
+      const elsewhere = { ...call, conversationId: 'conv_other' }
+      expect(await store.rules.find({ ...elsewhere, subject: 'npm test' })).toBeNull()
+      await expect(
+        allow('call_2', 'bash -c ls', { match: 'prefix', scope: 'workspace' }),
+      ).rejects.toMatchObject({
+        code: 'invalid_request',
+      })
+      await allow('call_3', 'anything', { match: 'tool', scope: 'workspace' })
+      expect(await store.rules.find({ ...elsewhere, subject: 'rm -rf /' })).toMatchObject({ match: 'tool' })
+      // The narrowest rule counts.
+      expect(await store.rules.find({ ...call, subject: 'npm test' })).toMatchObject({ match: 'prefix' })
+      for (const rule of await store.rules.list(TENANT)) await store.rules.remove(TENANT, rule.id, 'me')
+      await end(claim as Claim)
+    })
+
+    it('drops the waiting messages of a deleted conversation', async () => {
       const id = await newConversation(store.ledger)
       await send(id)
       await send(id)
@@ -378,7 +427,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await expect(send(id)).rejects.toBeInstanceOf(WaymarkError)
     })
 
-    it('an abandoned run makes room for the next', async () => {
+    it('claims the next run after one was abandoned', async () => {
       const id = await newConversation(store.ledger)
       await send(id, 'a')
       await send(id, 'b')
@@ -389,7 +438,7 @@ export function describeQueue(name: string, open: OpenStore): void {
       await end(next as Claim)
     })
 
-    it("[L11] another tenant's queue is not there", async () => {
+    it('[L11] hides a queue from other tenants', async () => {
       const id = await newConversation(store.ledger)
       const { runId } = await send(id)
       const stranger = { tenant: 'other', conversationId: id, by: 'x' }

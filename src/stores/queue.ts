@@ -1,76 +1,59 @@
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { Queue } from '../core/queue.ts'
 import { newId } from '../protocol/ids.ts'
-import { accepted, stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import type { GroupedWrites } from './grouped-writes.ts'
-import { createQueueNotices } from './queue-notices.ts'
-import type { WriteArgument, WriteName, WriteResult } from './sql/operations.ts'
-import { writeOne } from './write-one.ts'
+import type { Database } from './database.ts'
 
-export function createQueue(deps: { engine: Engine; clock: Clock; writes: GroupedWrites }): Queue {
-  const { engine, clock, writes } = deps
-  const notices = createQueueNotices(engine, writes)
-
-  async function write<K extends WriteName>(
-    name: K,
-    argument: WriteArgument<K>,
-    queueOf: string | null = null,
-  ) {
-    // Apart from the groups that appends are stored in: what it locks, it locks alone.
-    const result = accepted<WriteResult<K>>(await stored(writeOne(engine, name, argument, queueOf)))
-    if (queueOf !== null) notices.tell(queueOf)
-    return result
-  }
+export function createQueue({ database, clock }: { database: Database; clock: Clock }): Queue {
+  const listeners = new Set<(conversationId: string | null) => void>()
+  database.onChange(({ what, conversationId }) => {
+    if (what === 'line') return
+    for (const listener of listeners) listener(conversationId)
+  })
 
   return {
-    enqueue: (command) => write('enqueue', { ...command, now: clock.now() }, command.conversationId),
-    read: async (tenant, conversationId) =>
-      accepted(await stored(engine.read('readQueue', { tenant, conversationId }), 'read')),
-    depths: () => stored(engine.read('queueDepths', null), 'read'),
+    enqueue: (command) => database.write('enqueue', { ...command, now: clock.now() }),
+    read: (tenant, conversationId) => database.read('readQueue', { tenant, conversationId }),
+    depths: () => database.read('queueDepths', null),
     async remove(tenant, conversationId, runId) {
-      await write('removeQueued', { tenant, conversationId, runId }, conversationId)
+      await database.write('removeQueued', { tenant, conversationId, runId })
     },
     async edit(command) {
-      await write('editQueued', command, command.conversationId)
+      await database.write('editQueued', command)
     },
     async cancel(command) {
-      await write('cancelRun', command, command.conversationId)
+      await database.write('cancelRun', command)
     },
     async stop(command) {
-      return (await write('stopCurrent', command, command.conversationId)).runId
+      return (await database.write('stopCurrent', command)).runId
     },
-    async stopAll(command) {
-      return await write('stopAll', command, command.conversationId)
-    },
+    stopAll: (command) => database.write('stopAll', command),
     async ask(runId, toolCallId, question) {
-      await write('ask', { runId, toolCallId, question })
+      await database.write('ask', { runId, toolCallId, question })
     },
-    question: async (query) => accepted(await stored(engine.read('readQuestion', query), 'read')).question,
+    question: async (query) => (await database.read('readQuestion', query)).question,
     async answer(command) {
       const now = clock.now()
       const added = { ruleId: newId('rule', now), now: timestamp(now) }
-      await write('answerAsk', { ...command, ...added }, command.conversationId)
+      await database.write('answerAsk', { ...command, ...added })
     },
     async claim(command) {
-      for (const runId of await stored(engine.read('claimable', command), 'read')) {
-        const claim = await write('claimRun', { ...command, runId, now: timestamp(clock.now()) })
-        if (!claim) continue
-        notices.tell(claim.conversationId)
-        return claim
+      for (const runId of await database.read('claimable', command)) {
+        const claim = await database.write('claimRun', { ...command, runId, now: timestamp(clock.now()) })
+        if (claim) return claim
       }
       return null
     },
-    renew: (worker, runIds, leaseMs) => write('renewLeases', { worker, runIds, leaseMs }),
-    wishes: (runId) => stored(engine.read('wishes', runId), 'read'),
+    renew: (worker, runIds, leaseMs) => database.write('renewLeases', { worker, runIds, leaseMs }),
+    signals: (runId) => database.read('readSignals', runId),
     async release(worker) {
-      await write('releaseLeases', worker ?? null)
-      notices.tell(null)
+      await database.write('releaseLeases', worker ?? null)
     },
     async abandon(runId) {
-      await write('abandonRun', runId)
-      notices.tell(null)
+      await database.write('abandonRun', runId)
     },
-    onChange: (listener) => notices.listen(listener),
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
 }

@@ -4,28 +4,21 @@ import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
 import type { MemoryMark, Responses } from '../core/responses.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { accepted, stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import type { GroupedWrites } from './grouped-writes.ts'
+import type { Database } from './database.ts'
 import { keepText, readSpilled, SPILL_BYTES } from './spill.ts'
-import type { SpilledText, StoredRequest } from './sql/responses.ts'
+import type { SpilledText, StoredRequest } from './sql/context/responses.ts'
 
 const BLOCK_BYTES = 64 * 1024
 
-export function createResponses(deps: {
-  engine: Engine
-  blobs: BlobStore
-  clock: Clock
-  writes: GroupedWrites
-}): Responses {
-  const { engine, blobs, clock, writes } = deps
+export function createResponses(deps: { database: Database; blobs: BlobStore; clock: Clock }): Responses {
+  const { database, blobs, clock } = deps
 
   async function spilled(text: string): Promise<SpilledText> {
     if (Buffer.byteLength(text) <= SPILL_BYTES) return { text, blob: null }
     return { text: '', blob: await keepText(blobs, text) }
   }
 
-  /** A long request in blocks of one size, so that requests with the same beginning share them. */
+  /** Splits a long request into blocks of one size, so that requests with the same prefix share blocks. */
   async function asStored(text: string): Promise<StoredRequest> {
     const bytes = Buffer.from(text)
     if (bytes.length <= BLOCK_BYTES) return { text, blocks: null }
@@ -33,7 +26,7 @@ export function createResponses(deps: {
       bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES),
     )
     const hashes = pieces.map((piece) => createHash('sha256').update(piece).digest('hex'))
-    const known = new Set(await stored(engine.read('knownBlocks', [...new Set(hashes)]), 'read'))
+    const known = new Set(await database.read('knownBlocks', [...new Set(hashes)]))
     const blocks = pieces.map((piece, index) => {
       const hash = hashes[index] ?? ''
       return { hash, bytes: known.has(hash) ? null : gzipSync(piece) }
@@ -41,16 +34,13 @@ export function createResponses(deps: {
     return { text: '', blocks }
   }
 
-  /** What the blocks hold must be what was stored. */
+  /** Joins the blocks after checking each against its SHA-256. */
   function joined(blocks: readonly Uint8Array[], hashes: readonly string[] | null): string {
     const pieces = blocks.map((block) => gunzipSync(block))
     for (const [index, piece] of pieces.entries()) {
       const hash = createHash('sha256').update(piece).digest('hex')
       if (hashes && hashes[index] !== hash) {
-        throw new WaymarkError(
-          'storage_failed',
-          `The block ${hashes[index]} of a request is not what was stored.`,
-        )
+        throw new WaymarkError('storage_failed', `Request block ${hashes[index]} doesn't match its SHA-256.`)
       }
     }
     return Buffer.concat(pieces).toString()
@@ -61,27 +51,25 @@ export function createResponses(deps: {
   return {
     async begin({ id, conversationId, runId, request, details }, fence) {
       const command = { id, conversationId, runId, fence, details, at: timestamp(clock.now()) }
-      const locks = { locks: conversationId }
       for (;;) {
         const kept = await asStored(request)
-        const { isStored } = accepted(
-          await stored(writes.write('beginResponse', { ...command, request: kept }, null, locks)),
-        )
-        // A block that was there has been collected since: the next look finds it missing.
+        const { isStored } = await database.write('beginResponse', { ...command, request: kept })
+        // A known block was collected in the meantime; the next attempt sends its bytes.
         if (isStored) return
       }
     },
     async end(id, { response, ...end }) {
       const kept = response === null ? null : await spilled(response)
-      await stored(writes.write('endResponse', { id, at: timestamp(clock.now()), end, response: kept }, null))
+      await database.write('endResponse', { id, at: timestamp(clock.now()), end, response: kept })
     },
+    usage: (tenant, conversationId) => database.read('lineUsage', { tenant, conversationId }),
     async list({ tenant, conversationId, limit, cursor, upTo }) {
       const query = { tenant, conversationId, limit, before: cursor, upTo: upTo ?? null }
-      const { items, more } = accepted(await stored(engine.read('listResponses', query), 'read'))
+      const { items, more } = await database.read('listResponses', query)
       return { items, next: more ? (items.at(-1)?.id ?? null) : null }
     },
     async memories(tenant, conversationId) {
-      const rows = accepted(await stored(engine.read('listMemories', { tenant, conversationId }), 'read'))
+      const rows = await database.read('listMemories', { tenant, conversationId })
       return await Promise.all(
         rows.map(async ({ eventNumber, summaryRef, details, createdAt }) => ({
           eventNumber,
@@ -93,7 +81,7 @@ export function createResponses(deps: {
     },
     async get(tenant, conversationId, id) {
       const query = { tenant, conversationId, id }
-      const found = accepted(await stored(engine.read('readResponse', query), 'read'))
+      const found = await database.read('readResponse', query)
       const { request, response, ...rest } = found
       const body = request.blocks ? joined(request.blocks, request.hashes) : await whole(request)
       return { ...rest, request: body, response: response && (await whole(response)) }

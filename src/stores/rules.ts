@@ -1,13 +1,14 @@
+import type { Clock } from '../core/clock.ts'
 import type { Rules } from '../core/questions.ts'
-import { stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import { writeOne } from './write-one.ts'
+import type { Database } from './database.ts'
 
-export function createRules(engine: Engine): Rules {
+export function createRules(database: Database, clock: Clock): Rules {
   return {
-    find: (call) => stored(engine.read('findRule', call), 'read'),
-    list: (tenant) => stored(engine.read('listRules', tenant), 'read'),
-    remove: async (tenant, id) =>
-      (await stored(writeOne(engine, 'removeRule', { tenant, id }, null))).isRemoved,
+    find: (call) => database.read('findRule', call),
+    list: (tenant) => database.read('listRules', tenant),
+    remove: async (tenant, id, by) => {
+      const { isRemoved } = await database.write('removeRule', { tenant, id, by, now: clock.now() })
+      return isRemoved
+    },
   }
 }

@@ -17,16 +17,16 @@ export function asText(draft: FrameDraft): DraftText {
 }
 
 export function isLarge(draft: DraftText): boolean {
-  // A character takes three bytes at most, so most texts need no counting.
+  // A UTF-16 code unit takes at most three bytes, so the cheap check settles most texts.
   return draft.text.length * 3 > SPILL_BYTES && Buffer.byteLength(draft.text) > SPILL_BYTES
 }
 
-/** Stores a large draft's text, durably, before any row points to it. */
+/** Stores a large draft's text durably, before any row points to it. */
 export async function spill(blobs: BlobStore, draft: DraftText): Promise<DraftText> {
   return { ...draft, blob: await keepText(blobs, draft.text) }
 }
 
-/** Stores a text under the SHA-256 of its bytes, durably, and returns that. */
+/** Stores a text durably under the SHA-256 of its bytes and returns that key. */
 export async function keepText(blobs: BlobStore, text: string): Promise<string> {
   const bytes = Buffer.from(text)
   const key = createHash('sha256').update(bytes).digest('hex')
@@ -34,20 +34,20 @@ export async function keepText(blobs: BlobStore, text: string): Promise<string> 
   return key
 }
 
-/** The whole frame of a row that spilled. */
+/** Reassembles the full frame of a spilled row. */
 export async function unspill(blobs: BlobStore, head: string, blob: string): Promise<string> {
   return joinSpilled(head, await readSpilled(blobs, blob))
 }
 
-/** What the blob holds must be what was stored. */
+/** Reads a blob and checks it against its SHA-256. */
 export async function readSpilled(blobs: BlobStore, blob: string): Promise<string> {
   const stored = await blobs.get(blob)
   if (!stored) throw new WaymarkError('storage_failed', `The blob ${blob} is missing.`)
   const bytes = await decompress(stored).catch((cause: unknown) => {
-    throw new WaymarkError('storage_failed', `The blob ${blob} can not be read.`, { cause })
+    throw new WaymarkError('storage_failed', `The blob ${blob} can't be read.`, { cause })
   })
   if (createHash('sha256').update(bytes).digest('hex') !== blob) {
-    throw new WaymarkError('storage_failed', `The blob ${blob} is not what was stored.`)
+    throw new WaymarkError('storage_failed', `The blob ${blob} doesn't match its SHA-256.`)
   }
   return bytes.toString()
 }

@@ -17,9 +17,9 @@ describe.each([
   ['SQLite', openSqliteStore],
   ['Postgres', openPostgresStore(inject('postgresUrl'))],
 ])('tokens on %s', (_, open) => {
-  it('are found by their hash and end, with their sessions, when they are revoked or replaced', async () => {
+  it('finds tokens by hash and ends their sessions when a token is revoked or replaced', async () => {
     const store = await open()
-    const tokens = createTokenStore(store.engine)
+    const tokens = createTokenStore(store.database)
     const found = async (hash: string) => (await tokens.find(hash))?.id ?? null
 
     await tokens.put('secret 1', token('a'))
@@ -30,11 +30,11 @@ describe.each([
       null,
     ])
 
-    // The same secret under another id: another server that was given it. Its sessions are that one's now.
+    // Another server stores the same secret under its own id; the sessions move to that id.
     await tokens.put('secret 1', token('b'))
     expect(await tokens.list()).toMatchObject([{ id: 'b' }, { id: 's1', parentId: 'b' }])
 
-    // Another secret under the same id: the sessions of the old one end.
+    // A new secret under the same id ends the sessions of the old secret.
     await tokens.put('secret 2', token('b'))
     expect([await found('secret 1'), await found('session 1'), await found('secret 2')]).toEqual([
       null,
@@ -47,7 +47,7 @@ describe.each([
     expect([await found('secret 2'), await found('session 2')]).toEqual([null, null])
     expect(await tokens.revoke('b')).toBe(false)
 
-    // Signing in while the token is being revoked.
+    // A sign-in that races with the revocation of its token.
     await tokens.put('session 3', token('s3', 'b'))
     expect(await found('session 3')).toBeNull()
     await store.close()

@@ -1,13 +1,11 @@
 import type { TokenStore } from '../core/tokens.ts'
-import { stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import { writeOne } from './write-one.ts'
+import type { Database } from './database.ts'
 
-export function createTokenStore(engine: Engine): TokenStore {
+export function createTokenStore(database: Database): TokenStore {
   return {
-    find: (hash) => stored(engine.read('findToken', hash), 'read'),
-    put: (hash, token) => stored(writeOne(engine, 'putToken', { hash, token })),
-    list: () => stored(engine.read('listTokens', null), 'read'),
-    revoke: (id) => stored(writeOne(engine, 'revokeToken', id)),
+    find: (hash) => database.read('findToken', hash),
+    put: (hash, token) => database.write('putToken', { hash, token }),
+    list: () => database.read('listTokens', null),
+    revoke: (id) => database.write('revokeToken', id),
   }
 }

@@ -1,26 +1,24 @@
 import type { Clock } from '../core/clock.ts'
 import type { ExportedRow, ExportedSegment, FamilySource, FamilyTarget } from '../core/transfer.ts'
 import type { SegmentId } from '../protocol/ids.ts'
-import { accepted, stored } from './answers.ts'
-import type { Engine } from './engine.ts'
-import type { ThreadRows } from './sql/export-family.ts'
+import type { Database } from './database.ts'
 import type { Schema } from './sql/schema.ts'
-import { writeOne } from './write-one.ts'
+import type { ThreadRows } from './sql/transfer/export-family.ts'
 
 const EVENTS_AT_ONCE = 200
 const RESPONSES_AT_ONCE = 50
 
-/** Reads a family out of the store. */
-export function createFamilySource(engine: Engine): FamilySource {
+/** Reads a family from the store. */
+export function createFamilySource(database: Database): FamilySource {
   const numbers = new Map<SegmentId, Promise<number>>()
-  /** Blocks of requests that were read already: requests share them. */
+  /** Request blocks already exported: requests share blocks. */
   const known = new Set<string>()
 
   function numberOf({ id }: ExportedSegment): Promise<number> {
     let number = numbers.get(id)
     if (!number) {
-      number = engine.read('segmentNumber', id).then((found) => {
-        if (found === null) throw new Error(`the segment ${id} is gone`)
+      number = database.read('segmentNumber', id).then((found) => {
+        if (found === null) throw new Error(`the segment ${id} no longer exists`)
         return found
       })
       numbers.set(id, number)
@@ -32,11 +30,11 @@ export function createFamilySource(engine: Engine): FamilySource {
     const number = await numberOf(segment)
     for (let after = ''; ; ) {
       const query = { segment: number, upto: segment.upto, after, limit: RESPONSES_AT_ONCE }
-      const page = await engine.read('exportResponses', query)
+      const page = await database.read('exportResponses', query)
       for (const row of page.responses) {
         const hashes = JSON.parse(row.request_blocks ?? '[]') as string[]
         const fresh = [...new Set(hashes)].filter((hash) => !known.has(hash))
-        const blocks = fresh.length === 0 ? [] : await engine.read('exportBlocks', fresh)
+        const blocks = fresh.length === 0 ? [] : await database.read('exportBlocks', fresh)
         for (const hash of fresh) known.add(hash)
         yield [
           ...blocks.map(({ hash, bytes }) => ({
@@ -56,51 +54,51 @@ export function createFamilySource(engine: Engine): FamilySource {
   }
 
   return {
-    family: async (tenant, id) => accepted(await stored(engine.read('exportFamily', { tenant, id }), 'read')),
+    family: async (tenant, id) => await database.read('exportFamily', { tenant, id }),
     async *events(segment) {
       const number = await numberOf(segment)
       for (let after = segment.cut; after < segment.upto; after += EVENTS_AT_ONCE) {
         const limit = Math.min(EVENTS_AT_ONCE, segment.upto - after)
-        const rows = await stored(engine.read('eventsAfter', { segment: number, after, limit }), 'read')
+        const rows = await database.read('eventsAfter', { segment: number, after, limit })
         if (rows.length < limit) throw new Error(`events of ${segment.id} are missing after ${after}`)
         for (const { seq, frame, blob } of rows) yield { seq, frame, blob }
       }
     },
     async *rows(segment) {
-      const { threads } = await engine.read('exportNames', {
+      const { threads } = await database.read('exportNames', {
         segment: await numberOf(segment),
         upto: segment.upto,
       })
       yield* responses(segment)
-      for (const thread of threads) yield asRows(await engine.read('exportThread', thread))
+      for (const thread of threads) yield asRows(await database.read('exportThread', thread))
     },
     async names(segment) {
       const query = { segment: await numberOf(segment), upto: segment.upto }
-      const { blobs, checkpoints } = await engine.read('exportNames', query)
+      const { blobs, checkpoints } = await database.read('exportNames', query)
       return { blobs, checkpoints }
     },
   }
 }
 
-export function createFamilyTarget(engine: Engine, clock: Clock): FamilyTarget {
+export function createFamilyTarget(database: Database, clock: Clock): FamilyTarget {
   return {
-    known: (family) => stored(engine.read('knownFamily', family), 'read'),
+    known: (family) => database.read('knownFamily', family),
     async abort(tenant, ids) {
       for (let isDone = false; !isDone; ) {
-        ;({ isDone } = await stored(writeOne(engine, 'abortImport', { tenant, ids })))
+        ;({ isDone } = await database.write('abortImport', { tenant, ids }))
       }
     },
     async begin(command) {
-      await stored(writeOne(engine, 'beginImport', { ...command, now: clock.now() }))
+      await database.write('beginImport', { ...command, now: clock.now() })
     },
     async putEvents(command) {
-      await writeOne(engine, 'importEvents', command)
+      await database.write('importEvents', command)
     },
-    async putRows(command) {
-      await writeOne(engine, 'importRows', command)
+    async putRows(rows) {
+      await database.write('importRows', rows)
     },
     async finish(command) {
-      await stored(writeOne(engine, 'finishImport', { ...command, now: clock.now() }))
+      await database.write('finishImport', { ...command, now: clock.now() })
     },
   }
 }

@@ -2,16 +2,15 @@ import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import type { BlobStore } from '../core/blobs.ts'
 import type { EventRecord, Upkeep } from '../core/upkeep.ts'
-import type { Engine } from './engine.ts'
+import type { Database } from './database.ts'
 import { readSpilled, unspill } from './spill.ts'
 import type { Schema } from './sql/schema.ts'
-import { writeOne } from './write-one.ts'
 
 const SEGMENTS_AT_ONCE = 200
 const EVENTS_AT_ONCE = 200
 const CONTENTS_AT_ONCE = 100
 
-export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobStore }): Upkeep {
+export function createUpkeep({ database, blobs }: { database: Database; blobs: BlobStore }): Upkeep {
   async function asRecord(row: Schema['events']): Promise<EventRecord> {
     const frame =
       row.blob === null
@@ -30,7 +29,7 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
   return {
     async *segments({ onlyUnprojected = false } = {}) {
       for (let after = 0; ; ) {
-        const rows = await engine.read('segmentsAfter', { after, limit: SEGMENTS_AT_ONCE, onlyUnprojected })
+        const rows = await database.read('segmentsAfter', { after, limit: SEGMENTS_AT_ONCE, onlyUnprojected })
         yield* rows
         const last = rows.at(-1)
         if (!last) return
@@ -40,33 +39,33 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
     async *events(segment, after, to) {
       while (after < to) {
         const limit = Math.min(EVENTS_AT_ONCE, to - after)
-        const rows = await engine.read('eventsAfter', { segment, after, limit })
+        const rows = await database.read('eventsAfter', { segment, after, limit })
         for (const row of rows) yield await asRecord(row)
         after += limit
       }
     },
-    books: (segment) => engine.read('books', segment),
-    dropProjections: () => writeOne(engine, 'dropProjections', null),
+    books: (segment) => database.read('books', segment),
+    dropProjections: () => database.write('dropProjections', null),
     async project({ conversationId, segment }) {
       const spilled: Record<string, string> = {}
       for (;;) {
         const command = { conversationId, segment, limit: EVENTS_AT_ONCE, spilled }
-        const outcome = await writeOne(engine, 'project', command)
+        const outcome = await database.write('project', command)
         if (!('missingBlobs' in outcome)) return outcome
         for (const blob of outcome.missingBlobs) spilled[blob] = await readSpilled(blobs, blob)
       }
     },
-    projections: () => engine.read('projections', null),
+    projections: () => database.read('projections', null),
     async *contents() {
       for (let after = ''; ; ) {
-        const keys = await engine.read('namedBlobs', { after, limit: CONTENTS_AT_ONCE })
+        const keys = await database.read('namedBlobs', { after, limit: CONTENTS_AT_ONCE })
         for (const key of keys) yield { key, flaw: await blobFlaw(key) }
         const last = keys.at(-1)
         if (last === undefined) break
         after = last
       }
       for (let after = ''; ; ) {
-        const blocks = await engine.read('blocksAfter', { after, limit: CONTENTS_AT_ONCE })
+        const blocks = await database.read('blocksAfter', { after, limit: CONTENTS_AT_ONCE })
         for (const { hash, bytes } of blocks) yield { key: hash, flaw: blockFlaw(hash, bytes) }
         const last = blocks.at(-1)
         if (!last) return
@@ -79,8 +78,8 @@ export function createUpkeep({ engine, blobs }: { engine: Engine; blobs: BlobSto
 function blockFlaw(hash: string, bytes: Uint8Array): string | null {
   try {
     const found = createHash('sha256').update(gunzipSync(bytes)).digest('hex')
-    return found === hash ? null : `The block ${hash} of a request is not what was stored.`
+    return found === hash ? null : `Request block ${hash} doesn't match its SHA-256.`
   } catch (error) {
-    return `The block ${hash} of a request can not be read: ${(error as Error).message}`
+    return `Request block ${hash} can't be read: ${(error as Error).message}`
   }
 }

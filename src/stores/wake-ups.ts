@@ -1,8 +1,8 @@
-/** Tells waiting readers that a conversation has changed. */
+/** Notifies waiting readers when a conversation changes. */
 export interface WakeUps {
   /** Null means that any conversation may have changed. */
   wake(conversationId: string | null): void
-  /** Starts to listen at once, so that a change between a read and `next` is not missed. */
+  /** Starts listening immediately, so a change between a read and `next` isn't missed. */
   watch(conversationId: string): Watch
 }
 

@@ -6,7 +6,7 @@ import { type WorkChange, workStateOf } from '../core/work-sessions.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
-/** Checkpoints, work sessions and changes under way, on whichever engine. */
+/** The contract for checkpoints, work sessions and changes in progress, for every engine. */
 export function describeWork(name: string, open: OpenStore): void {
   describe(`work sessions on ${name}`, () => {
     let store: TestStore
@@ -72,7 +72,7 @@ export function describeWork(name: string, open: OpenStore): void {
     const claim = () =>
       store.queue.claim({ worker: 'w', leaseMs: 60_000, workspaceIds: [workspaceId], held: [] })
 
-    it('[W6] tells sessions, branches and their tips from the frames', async () => {
+    it('[W6] derives sessions, branches and their tips from the frames', async () => {
       expect(await state()).toMatchObject({
         hasBegun: false,
         session: 'session_1',
@@ -107,7 +107,7 @@ export function describeWork(name: string, open: OpenStore): void {
       })
     })
 
-    it('a cut undoes no approval, and what was cut away can still be restored', async () => {
+    it('keeps approvals after a cut, and can still restore checkpoints that it removed from the line', async () => {
       const [initial, merged, later] = [commit(), commit(), commit()]
       await append(checkpoint('main', initial))
       await append(
@@ -117,12 +117,12 @@ export function describeWork(name: string, open: OpenStore): void {
         checkpoint('session_2', later),
       )
       const place = { tenant: TENANT, conversationId: id, at: { after: 2 }, newSegmentId: newId('seg') }
-      await store.ledger.cut({ ...place, by: 'a person' })
+      await store.ledger.deleteMessages({ ...place, by: 'a person' })
       expect(await state()).toMatchObject({ session: 'session_2', main: merged, tip: later })
       expect(await store.work.findCheckpoint(TENANT, id, later)).toBe(later)
     })
 
-    it('a fork begins with what its line had, and can restore that', async () => {
+    it('starts a fork with the checkpoints of its line, which it can restore', async () => {
       const [initial, first, later] = [commit(), commit(), commit()]
       await append(
         checkpoint('main', initial),
@@ -144,14 +144,14 @@ export function describeWork(name: string, open: OpenStore): void {
         tip: first,
       })
       expect(await store.work.findCheckpoint(TENANT, fork, first.slice(0, 7))).toBe(first)
-      // What a relative has done can be taken over; what strangers have can not.
+      // A fork can use checkpoints of its whole family, but not those of unrelated conversations.
       expect(await store.work.findCheckpoint(TENANT, fork, later)).toBe(later)
       const stranger = await newConversation(store.ledger, { workspaceId })
       await expect(store.work.findCheckpoint(TENANT, stranger, later)).rejects.toMatchObject({
         code: 'checkpoint_not_found',
       })
       await store.ledger.remove(TENANT, id, 'a person')
-      // Not for good yet: it can still be brought back.
+      // The conversation can still be undeleted.
       expect(await store.work.expiredAmong([id, fork, 'conv_unknown'])).toEqual([])
       await store.collect()
       const reachable = await store.work.reachable()
@@ -163,7 +163,7 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(await store.work.reachable()).not.toContain(first)
     })
 
-    it('what is said again of the place does not become the last checkpoint of the open session', async () => {
+    it('does not take a checkpoint restated by a cut for the tip of the open session', async () => {
       const [initial, approvedOne] = [commit(), commit()]
       await append(checkpoint('main', initial), userMessage('x'), checkpoint('session_1', commit()))
       const fork = newId('conv')
@@ -177,12 +177,12 @@ export function describeWork(name: string, open: OpenStore): void {
       })
       const before = await state(fork)
       const cut = { tenant: TENANT, conversationId: fork, at: { after: 1 } }
-      await store.ledger.cut({ ...cut, newSegmentId: newId('seg'), by: 'a person' })
+      await store.ledger.deleteMessages({ ...cut, newSegmentId: newId('seg'), by: 'a person' })
       const { session, main, tip } = await state(fork)
       expect({ session, main, tip }).toEqual({ session: before.session, main: before.main, tip: before.tip })
     })
 
-    it('lists checkpoints with their messages, page by page, the last first', async () => {
+    it('lists checkpoints with their messages in pages, newest first', async () => {
       const { runId, messageId } = await send()
       const held = await claim()
       const [initial, saved] = [commit(), commit()]
@@ -224,14 +224,14 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(runId).toBe(held?.hold.runId)
     })
 
-    it('a checkpoint may be named by how it begins, if no other begins like it', async () => {
+    it('finds a checkpoint by a unique prefix of its id', async () => {
       const ids = ['a', 'b'].map((end) => `${'c'.repeat(39)}${end}`)
       await append(...ids.map((one) => checkpoint('session_1', one)))
-      await expect(store.work.findCheckpoint(TENANT, id, 'c'.repeat(10))).rejects.toThrow('More than one')
+      await expect(store.work.findCheckpoint(TENANT, id, 'c'.repeat(10))).rejects.toThrow('Several')
       expect(await store.work.findCheckpoint(TENANT, id, ids[1] ?? '')).toBe(ids[1])
     })
 
-    it('[W8] a change and a run never have one workspace at once', async () => {
+    it('[W8] never gives a workspace to a change and a run at the same time', async () => {
       await send()
       const held = await claim()
       await expect(store.work.begin(workspaceId, change())).rejects.toMatchObject({ code: 'workspace_busy' })
@@ -252,7 +252,7 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(await claim()).not.toBe(null)
     })
 
-    it('[W8] of many who want the workspace at once, one gets it', async () => {
+    it('[W8] gives the workspace to exactly one of many concurrent requests', async () => {
       await send()
       const wants = [...Array.from({ length: 8 }, () => store.work.begin(workspaceId, change())), claim()]
       const got = (await Promise.allSettled(wants)).filter(
@@ -261,7 +261,7 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(got).toHaveLength(1)
     })
 
-    it('[W5] a change is let go of in the transaction that stores its frames, once', async () => {
+    it('[W5] releases a change exactly once, in the transaction that stores its frames', async () => {
       const one = change({ idempotency: { key: newId('tok'), fingerprint: 'x' } })
       await store.work.begin(workspaceId, one)
       const safe = { ...one, safety: checkpoint('session_1') }
@@ -283,7 +283,7 @@ export function describeWork(name: string, open: OpenStore): void {
       })
     })
 
-    it('[W5] a failed change keeps its safety checkpoint listed until a later change ends well', async () => {
+    it('[W5] lists the safety checkpoint of a failed change until a later change succeeds', async () => {
       const one = change()
       await store.work.begin(workspaceId, one)
       const safe = { ...one, safety: checkpoint('session_1') }
@@ -302,7 +302,7 @@ export function describeWork(name: string, open: OpenStore): void {
       expect(await store.work.failed(workspaceId)).toBe(null)
     })
 
-    it('a change whose conversation is deleted lets go of the workspace', async () => {
+    it('releases the workspace when the conversation of a change is deleted', async () => {
       const one = change()
       await store.work.begin(workspaceId, one)
       await store.ledger.remove(TENANT, id, 'a person')

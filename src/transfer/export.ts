@@ -8,19 +8,21 @@ import { type Clock, timestamp } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { ExportedRow, Exports, FamilySource } from '../core/transfer.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { copyOf } from '../protocol/ids.ts'
+import { parseCopyWorkspaceId } from '../protocol/ids.ts'
 import { BUNDLE, END, FORMAT, FORMAT_VERSION, HEAD, type Head } from './format.ts'
 
 export interface ExportDependencies {
   source(): FamilySource
   blobs: Pick<BlobStore, 'get'>
-  /** Writes the checkpoints that are here to a git bundle, and answers which. */
+  /** Writes the available checkpoints to a git bundle and returns their ids. */
   writeBundle(file: string, checkpoints: string[]): Promise<string[]>
-  /** A checkpoint of a conversation's own working copy as it is now; null when it is not here. */
+  /**
+   * A checkpoint of the current files of a conversation's own working copy; null when the copy is not on this server.
+   */
   snapshotCopy(conversationId: string): Promise<string | null>
-  /** A new file's name, in a folder of ours. */
+  /** Path for a new temporary file. */
   scratchFile(): string
-  /** Keeps collections away; null when one is under way. */
+  /** Blocks collections and backups; null when one is running. */
   hold(): (() => void) | null
   clock: Clock
   version: string
@@ -38,7 +40,7 @@ export function createExports(deps: ExportDependencies): Exports {
       if (!release) {
         throw new WaymarkError(
           'workspace_busy',
-          'A collection or a backup is under way; try again when it has ended.',
+          'A collection or a backup is in progress. Try again when it has ended.',
         )
       }
       try {
@@ -49,7 +51,7 @@ export function createExports(deps: ExportDependencies): Exports {
         write({ ...head, made_at, conversation_id: id, ...family }, archive, source)
           .catch((error: unknown) => {
             log.error({ err: error, conversation: id }, 'an export failed')
-            // The reader gets an archive without its end, which no import takes.
+            // The reader gets an archive without its end, which every import refuses.
             archive.fail(error as Error)
           })
           .finally(release)
@@ -91,7 +93,7 @@ export function createExports(deps: ExportDependencies): Exports {
     }
     const copies: Record<string, string> = {}
     for (const { id, workspace_id, is_deleted } of head.conversations) {
-      const isCopy = !is_deleted && copyOf(workspace_id)?.conversationId === id
+      const isCopy = !is_deleted && parseCopyWorkspaceId(workspace_id)?.conversationId === id
       const snapshot = isCopy ? await deps.snapshotCopy(id) : null
       if (snapshot !== null) copies[id] = snapshot
     }
@@ -126,13 +128,13 @@ interface Archive {
   fail(error: Error): void
 }
 
-/** Waits for its reader: no more than an entry is in memory. */
+/** Waits for its reader, so that at most one entry is in memory. */
 function createArchive(): Archive {
   const archive = pack()
-  // The archive's own stream is not quite one of Node's.
+  // tar-stream's stream is not quite a Node.js stream.
   const stream = new PassThrough()
   const gone = new Promise<never>((_, reject) => {
-    stream.once('close', () => reject(new Error('the reader has gone')))
+    stream.once('close', () => reject(new Error('the reader disconnected')))
     archive.once('error', reject)
   })
   gone.catch(() => archive.destroy())
@@ -191,7 +193,7 @@ export function noteHash(digest: ReturnType<typeof createHash>, name: string, sh
   digest.update(`${name}\0${sha256}\n`)
 }
 
-/** JSON texts, one a line, in entries of a few megabytes. */
+/** Writes JSON lines, in entries of a few megabytes. */
 function createLines(archive: Archive, folder: string) {
   let lines: string[] = []
   let bytes = 0

@@ -3,14 +3,14 @@ import type { ExportedFamily, ExportedRow } from '../core/transfer.ts'
 import { isId } from '../protocol/ids.ts'
 
 /**
- * One portable file: a tar archive. In this order:
+ * The export format, a tar archive with these entries in this order:
  *
- *   export.json                    conversations and segments, with the digest that each segment ends in
- *   events/<segment>/<n>.jsonl     frames in the order of their numbers
- *   rows/<n>.jsonl                 requests, answers and agent states, in groups
+ *   export.json                    conversations and segments, with the digest at the end of each segment
+ *   events/<segment>/<n>.jsonl     frames in order of their numbers
+ *   rows/<n>.jsonl                 requests, responses and agent states, in groups
  *   blobs/<sha256>                 gzip
  *   checkpoints.bundle             a git bundle
- *   end.json                       the SHA-256 of all that comes before it
+ *   end.json                       the SHA-256 of everything before it
  */
 export const FORMAT = 'waymark-export'
 export const FORMAT_VERSION = 1
@@ -19,7 +19,7 @@ export const HEAD = 'export.json'
 export const BUNDLE = 'checkpoints.bundle'
 export const END = 'end.json'
 
-/** What a file may have at most. */
+/** Size limits of an archive. */
 export const MAX_HEAD_BYTES = 256 * 1024 * 1024
 export const MAX_LINES_BYTES = 64 * 1024 * 1024
 export const MAX_BLOB_BYTES = 256 * 1024 * 1024
@@ -70,10 +70,10 @@ export const headSchema = z
     conversations: z.array(conversation).min(1).max(MAX_CONVERSATIONS),
     segments: z.array(segment).min(1).max(MAX_SEGMENTS),
   })
-  .refine(isWhole, 'the conversations and segments do not fit together')
+  .refine(isWhole, 'the conversations and segments are inconsistent')
 export type Head = z.infer<typeof headSchema>
 
-/** Each segment comes after its parent and continues it; heads and owners are in the file. */
+/** True if each segment comes after its parent and continues it, and all heads and owners are in the file. */
 function isWhole({ conversations, segments }: ExportedFamily): boolean {
   const known = new Map<string, { upto: number }>()
   const owners = new Set<string>(conversations.map((one) => one.id))
@@ -163,7 +163,7 @@ const checkpoint = z.string().regex(/^[0-9a-f]{40}$/)
 export const endSchema = z.strictObject({
   entries: z.int(),
   checkpoints: z.array(checkpoint),
-  /** The files of conversations that have a working copy of their own, as they were when the file was made. */
+  /** A checkpoint of the files of each conversation with its own working copy, taken during the export. */
   copies: z.record(z.string(), checkpoint),
   sha256: hash,
 })

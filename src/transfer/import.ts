@@ -8,6 +8,7 @@ import { gunzip } from 'node:zlib'
 import { extract, type Header } from 'tar-stream'
 import type * as z from 'zod'
 import type { BlobStore } from '../core/blobs.ts'
+import { runIdOf } from '../core/frame-head.ts'
 import type { Log } from '../core/log.ts'
 import { chainDigest, genesis, joinSpilled } from '../core/seal.ts'
 import {
@@ -19,9 +20,9 @@ import {
   type Imports,
   planImport,
 } from '../core/transfer.ts'
-import type { ImportReport } from '../protocol/api/transfer.ts'
+import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { copyOf, copyWorkspaceId, isId, type RunId } from '../protocol/ids.ts'
+import { copyWorkspaceId, isId, parseCopyWorkspaceId, type RunId } from '../protocol/ids.ts'
 import { note, noteHash } from './export.ts'
 import {
   BUNDLE,
@@ -42,9 +43,9 @@ export interface ImportDependencies {
   source(): FamilySource
   blobs: BlobStore
   readBundle(file: string, checkpoints: string[]): Promise<void>
-  /** Whether all of these are in the workspace. */
+  /** True if the workspace has all of these. */
   has(checkpoints: string[]): Promise<boolean>
-  /** Makes a conversation's own working copy, with the files of this checkpoint. */
+  /** Creates a conversation's own working copy with the files of this checkpoint. */
   makeCopy(conversationId: string, checkpoint: string): Promise<void>
   scratchFile(): string
   hold(): (() => void) | null
@@ -53,13 +54,16 @@ export interface ImportDependencies {
 }
 
 const decompress = promisify(gunzip)
-const EVENTS_AT_ONCE = 200
+/** Batch sizes of one transaction: a large import must not block other writers. */
+const EVENTS_AT_ONCE = 500
+const ROWS_AT_ONCE = 500
+const ROWS_BYTES = 4 * 1024 * 1024
 
 /** Called for each part of the file, in the order of the format. */
 interface Visitor {
   head?(head: Head): Promise<void> | void
   events?(segmentId: string, events: z.infer<typeof eventSchema>[]): Promise<void> | void
-  rows?(group: ExportedRow[]): Promise<void> | void
+  rows?(group: ExportedRow[], bytes: number): Promise<void> | void
   blob?(key: string, bytes: Buffer): Promise<void> | void
   bundle?(file: string): Promise<void> | void
   end?(end: z.infer<typeof endSchema>): Promise<void> | void
@@ -68,23 +72,31 @@ interface Visitor {
 export function createImports(deps: ImportDependencies): Imports {
   const { target, blobs, log } = deps
   return {
-    async run({ tenant, by, file }) {
+    async run({ tenant, by, file, onProgress = () => {} }) {
       const release = deps.hold()
       if (!release) {
         throw new WaymarkError(
           'workspace_busy',
-          'A collection or a backup is under way; try again when it has ended.',
+          'A collection or a backup is in progress. Try again when it has ended.',
         )
       }
       try {
-        return await take(tenant, by, file)
+        return await take(tenant, by, file, onProgress)
       } finally {
         release()
       }
     },
   }
 
-  async function take(tenant: string, by: string, file: string): Promise<ImportReport> {
+  async function take(
+    tenant: string,
+    by: string,
+    file: string,
+    onProgress: (progress: ImportProgress) => void,
+  ): Promise<ImportReport> {
+    let of = 0
+    const at = (step: ImportProgress['step'], events: number) => onProgress({ step, events, of })
+    at('checking', 0)
     const { head, checkpoints, copies } = await check(file)
     const plan = planImport(tenant, head, await target.known(head))
     if ('conflict' in plan) throw new WaymarkError('import_conflict', `Not imported: ${plan.conflict}.`)
@@ -105,15 +117,18 @@ export function createImports(deps: ImportDependencies): Imports {
     const own = new Set<string>(
       head.segments.filter((one) => wanted.has(one.conversation_id)).map((one) => one.id),
     )
-    // Blobs first, then what names them.
+    of = head.segments.reduce((sum, one) => sum + (own.has(one.id) ? one.upto - one.cut : 0), 0)
+    // Store blobs before the events and rows that name them.
     await visit(file, { blob: async (key, bytes) => await blobs.put(key, bytes) })
     await checkDigests(file, head)
     await target.abort(tenant, plan.ids)
     try {
       await refusing(target.begin(command))
-      report.events = await putEvents(file, head, own)
+      report.events = await putEvents(file, head, own, (count) => at('events', count))
+      at('records', report.events)
       await putRows(file, head, own)
-      await visit(file, { bundle: async (bundle) => await refusing(deps.readBundle(bundle, checkpoints)) })
+      at('checkpoints', report.events)
+      await visit(file, { bundle: (bundle) => readBundle(bundle, checkpoints) })
       await assertOwnCheckpoints(head, own, new Set(checkpoints))
       report.checkpoints = checkpoints.length
       await target.finish({ ...command, by })
@@ -125,15 +140,15 @@ export function createImports(deps: ImportDependencies): Imports {
     return report
   }
 
-  /** Where the conversation's files are from now on: in this project, or in the working copy of a conversation of the file. */
+  /** The conversation's new workspace: this project, or the working copy of a conversation in the file. */
   function workspaceHere({ workspace_id }: Head['conversations'][number], head: Head): string | null {
     if (workspace_id === null) return null
-    const copy = copyOf(workspace_id)?.conversationId
+    const copy = parseCopyWorkspaceId(workspace_id)?.conversationId
     const isHere = copy !== undefined && head.conversations.some((one) => one.id === copy)
     return isHere ? copyWorkspaceId(deps.workspaceId, copy) : deps.workspaceId
   }
 
-  /** Everything that can be checked without touching the store. */
+  /** Checks everything that can be checked without touching the store. */
   async function check(
     file: string,
   ): Promise<{ head: Head; checkpoints: string[]; copies: Record<string, string> }> {
@@ -166,12 +181,12 @@ export function createImports(deps: ImportDependencies): Imports {
     })
     const missing = [...named].find((key) => !held.has(key))
     if (missing !== undefined) throw invalid(`the blob ${missing} is missing`)
-    if (!head) throw invalid('it has no head')
+    if (!head) throw invalid(`${HEAD} is missing`)
     if (last.checkpoints.length > 0 && !hasBundle) throw invalid('its checkpoints are missing')
     return { head, checkpoints: last.checkpoints, copies: last.copies }
   }
 
-  /** The frames must be those that the digests in the head were made of. */
+  /** The frames must match the digests in the head. */
   async function checkDigests(file: string, head: Head): Promise<void> {
     const tips = new Map<string, Uint8Array>()
     const cuts = new Map<string, Uint8Array>()
@@ -184,12 +199,12 @@ export function createImports(deps: ImportDependencies): Imports {
     await visit(file, {
       events: async (segmentId, events) => {
         const segment = segments.get(segmentId)
-        if (!segment) throw invalid(`there are events of ${segmentId}, which it does not list`)
+        if (!segment) throw invalid(`it has events of ${segmentId}, which it does not list as a segment`)
         const { parent, cut } = segment
         let digest = tips.get(segmentId) ?? (parent === null ? genesis.digest : cuts.get(`${parent} ${cut}`))
         let seq = seqs.get(segmentId) ?? cut
         for (const event of events) {
-          if (event.seq !== ++seq || !digest) throw invalid(`the events of ${segmentId} are not in order`)
+          if (event.seq !== ++seq || !digest) throw invalid(`the events of ${segmentId} are out of order`)
           digest = chainDigest(digest, (await whole(event)).text).digest
           if (wantedAt.get(segmentId)?.has(seq)) cuts.set(`${segmentId} ${seq}`, digest)
         }
@@ -201,10 +216,15 @@ export function createImports(deps: ImportDependencies): Imports {
       const found = tips.get(id)
       return seqs.get(id) !== upto || !found || Buffer.from(found).toString('hex') !== digest
     })
-    if (other) throw invalid(`the events of ${other.id} are not those that it was made of`)
+    if (other) throw invalid(`the events of ${other.id} do not match their digest`)
   }
 
-  async function putEvents(file: string, head: Head, own: ReadonlySet<string>): Promise<number> {
+  async function putEvents(
+    file: string,
+    head: Head,
+    own: ReadonlySet<string>,
+    onStored: (count: number) => void,
+  ): Promise<number> {
     const segments = new Map<string, ExportedSegment>(head.segments.map((one) => [one.id, one]))
     let count = 0
     await visit(file, {
@@ -215,6 +235,7 @@ export function createImports(deps: ImportDependencies): Imports {
           const batch = await Promise.all(events.slice(at, at + EVENTS_AT_ONCE).map(whole))
           await refusing(target.putEvents({ segment, events: batch }))
           count += batch.length
+          onStored(count)
         }
       },
     })
@@ -235,21 +256,41 @@ export function createImports(deps: ImportDependencies): Imports {
       events: (segmentId, events) => {
         if (!own.has(segmentId)) return
         for (const { frame } of events) {
-          const run = /"stream_id":"(run_[0-9a-z]{26})"/.exec(frame.slice(0, 400))?.[1]
-          if (run !== undefined && isId('run', run)) runs.add(run)
+          const run = runIdOf(frame)
+          if (run !== null && isId('run', run)) runs.add(run)
         }
       },
     })
-    const family = { segments: head.segments.filter((one) => own.has(one.id)), runs: [...runs] }
-    const places = new Map<string, ExportedSegment>(family.segments.map((one) => [one.id, one]))
+    const places = new Map<string, ExportedSegment>(
+      head.segments.flatMap((one) => (own.has(one.id) ? [[one.id, one]] : [])),
+    )
+    let batch: ExportedRow[] = []
+    let bytes = 0
+    const flush = async () => {
+      const rows = batch
+      batch = []
+      bytes = 0
+      if (rows.length > 0) await refusing(target.putRows(rows))
+    }
     await visit(file, {
-      rows: async (group) => {
-        if (isOwn(group, places, runs)) await refusing(target.putRows({ family, rows: group }))
+      rows: async (group, size) => {
+        if (!isOwn(group, places, runs)) return
+        assertOwnRows(group, places, runs)
+        batch.push(...group)
+        bytes += size
+        if (batch.length >= ROWS_AT_ONCE || bytes >= ROWS_BYTES) await flush()
       },
+    })
+    await flush()
+  }
+
+  async function readBundle(bundle: string, checkpoints: string[]): Promise<void> {
+    await deps.readBundle(bundle, checkpoints).catch((error: unknown) => {
+      throw invalid((error as Error).message, error)
     })
   }
 
-  /** A frame must not give access to a checkpoint that is here for others. */
+  /** A frame must not give access to a checkpoint that other conversations stored here. */
   async function assertOwnCheckpoints(
     head: Head,
     own: ReadonlySet<string>,
@@ -259,7 +300,7 @@ export function createImports(deps: ImportDependencies): Imports {
     for (const segment of head.segments.filter((one) => own.has(one.id))) {
       for (const id of (await source.names(segment)).checkpoints) {
         if (!held.has(id) && (await deps.has([id])))
-          throw invalid(`it names the checkpoint ${id} without having it`)
+          throw invalid(`it names the checkpoint ${id} but does not contain it`)
       }
     }
   }
@@ -270,20 +311,20 @@ export function createImports(deps: ImportDependencies): Imports {
     copies: Readonly<Record<string, string>>,
   ): Promise<void> {
     for (const { id, workspace_id, is_deleted } of head.conversations) {
-      if (is_deleted || !wanted.has(id) || copyOf(workspace_id)?.conversationId !== id) continue
+      if (is_deleted || !wanted.has(id) || parseCopyWorkspaceId(workspace_id)?.conversationId !== id) continue
       const checkpoint = copies[id]
-      // The conversation is there either way, with its checkpoints.
+      // The conversation is imported either way, with its checkpoints.
       if (checkpoint === undefined || !(await deps.has([checkpoint]))) continue
       await deps.makeCopy(id, checkpoint).catch((error: unknown) => {
         log.error(
           { err: error, conversation: id },
-          'the working copy of an imported conversation could not be made',
+          'could not create the working copy of an imported conversation',
         )
       })
     }
   }
 
-  /** Walks through the file once, checks its shape and its end. */
+  /** Reads the file once, verifying its format and its end. */
   async function visit(file: string, visitor: Visitor): Promise<void> {
     const digest = createHash('sha256')
     const seen = new Set<string>()
@@ -294,8 +335,8 @@ export function createImports(deps: ImportDependencies): Imports {
       for await (const entry of archive as AsyncIterable<Entry>) {
         const { name, size, type } = entry.header
         if (type !== 'file' || end || seen.has(name))
-          throw invalid(`it has an entry ${JSON.stringify(name)} in a wrong place`)
-        if (seen.size === 0 && name !== HEAD) throw invalid(`it does not begin with ${HEAD}`)
+          throw invalid(`its entry ${JSON.stringify(name)} is out of place`)
+        if (seen.size === 0 && name !== HEAD) throw invalid(`it does not start with ${HEAD}`)
         if (name === BUNDLE) {
           await withBundle(entry, digest, visitor)
         } else {
@@ -311,11 +352,11 @@ export function createImports(deps: ImportDependencies): Imports {
     })()
     await Promise.all([reading, walking]).catch((error: unknown) => {
       if (error instanceof WaymarkError || !(error instanceof Error)) throw error
-      throw invalid(`it is not a tar archive, or damaged: ${error.message}`, error)
+      throw invalid(`it is not a tar archive or is damaged: ${error.message}`, error)
     })
     const last = end as z.infer<typeof endSchema> | null
     if (!last || last.entries !== seen.size - 1 || last.sha256 !== digest.digest('hex')) {
-      throw invalid('it is not whole, or was changed')
+      throw invalid('it is incomplete or was changed')
     }
     await visitor.end?.(last)
   }
@@ -351,7 +392,7 @@ type Entry = Readable & AsyncIterable<Buffer> & { header: Header }
 async function assertHash(key: string, bytes: Buffer): Promise<void> {
   const text = await decompress(bytes, { maxOutputLength: MAX_BLOB_BYTES }).catch(() => null)
   if (text && createHash('sha256').update(text).digest('hex') === key) return
-  throw invalid(`the content ${key} is something else`)
+  throw invalid(`the content of ${key} does not match its hash`)
 }
 
 async function visitEntry(name: string, bytes: Buffer, visitor: Visitor): Promise<void> {
@@ -367,11 +408,11 @@ async function visitEntry(name: string, bytes: Buffer, visitor: Visitor): Promis
   }
   if (/^rows\/\d{6}\.jsonl$/.test(name)) {
     if (!visitor.rows) return
-    for (const line of linesOf(bytes)) await visitor.rows(parsed(rowsSchema, line, name))
+    for (const line of linesOf(bytes)) await visitor.rows(parsed(rowsSchema, line, name), line.length)
     return
   }
   const [, key] = /^blobs\/([0-9a-f]{64})$/.exec(name) ?? []
-  if (key === undefined) throw invalid(`it has an entry ${JSON.stringify(name)}, which no export has`)
+  if (key === undefined) throw invalid(`it has an unexpected entry ${JSON.stringify(name)}`)
   await visitor.blob?.(key, bytes)
 }
 
@@ -404,10 +445,10 @@ function parsed<T>(schema: z.ZodType<T>, text: string | Buffer, name: string): T
   const result = schema.safeParse(value)
   if (result.success) return result.data
   const [issue] = result.error.issues
-  throw invalid(`${name} is not as an export has it (${issue?.path.join('.')}: ${issue?.message})`)
+  throw invalid(`${name} has an unexpected format (${issue?.path.join('.')}: ${issue?.message})`)
 }
 
-/** Rows of conversations that are here already stay as they are. */
+/** Rows of conversations that already exist are not imported. */
 function isOwn(
   group: readonly ExportedRow[],
   places: ReadonlyMap<string, ExportedSegment>,
@@ -419,7 +460,25 @@ function isOwn(
   return segment !== undefined && one?.table === 'responses' && one.row.seq <= segment.upto
 }
 
-/** States are loaded by LangGraph, which makes objects of its own of some JSON: no file may ask for that. */
+/** Rows may only refer to segments and runs of this file, and to rows of their own group. */
+function assertOwnRows(
+  group: readonly ExportedRow[],
+  places: ReadonlyMap<string, ExportedSegment>,
+  runs: ReadonlySet<string>,
+): void {
+  const states = new Set(group.flatMap((one) => (one.table === 'agent_states' ? [one.row.id] : [])))
+  for (const { table, row } of group) {
+    if ('segment' in row && !places.has(row.segment))
+      throw invalid(`a row refers to the segment ${row.segment}, which is not in the file`)
+    const run = 'run_id' in row ? row.run_id : 'thread_id' in row ? row.thread_id : null
+    if (run !== null && !runs.has(run))
+      throw invalid(`a row refers to the run ${run}, which is not in the file`)
+    if (table === 'entry_chunks' && !states.has(row.id))
+      throw invalid(`the chunk ${row.id} has no agent state in its group`)
+  }
+}
+
+/** LangGraph loads states and turns some JSON into objects of its own; a file must not be able to request that. */
 function assertPlainState(one: ExportedRow): void {
   const texts =
     one.table === 'agent_states'
@@ -434,16 +493,14 @@ function assertPlainState(one: ExportedRow): void {
   }
 }
 
-/** What the store refuses in a file is the file's fault. */
+/** The store refuses a file that contradicts itself or what is stored here. */
 async function refusing<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (error instanceof WaymarkError) throw error
-    throw invalid((error as Error).message, error)
-  }
+  return await work.catch((error: unknown) => {
+    if (error instanceof WaymarkError && error.code === 'invalid_request') throw invalid(error.message, error)
+    throw error
+  })
 }
 
 function invalid(why: string, cause?: unknown): WaymarkError {
-  return new WaymarkError('invalid_request', `This file can not be imported: ${why}.`, { cause })
+  return new WaymarkError('invalid_request', `This file can't be imported: ${why}.`, { cause })
 }

@@ -1,42 +1,65 @@
 import { setMaxListeners } from 'node:events'
-import { Cancelled, ModelFailure, type PersonsAnswer, type Turn, type TurnOutcome } from '../core/agent.ts'
-import type { PageQuery, RunHold } from '../core/ledger.ts'
-import type { Claim, Wishes } from '../core/queue.ts'
+import {
+  type Agent,
+  Cancelled,
+  ModelFailure,
+  type PersonsAnswer,
+  type Turn,
+  type TurnOutcome,
+} from '../core/agent.ts'
+import type { AgentStates } from '../core/agent-states.ts'
+import type { Ledger, PageQuery, RunHold } from '../core/ledger.ts'
+import type { Log } from '../core/log.ts'
+import type { Claim, Queue, Signals } from '../core/queue.ts'
 import { closeCalls, closeItems, createRunRecord, type RunRecord } from '../core/run-record.ts'
-import { AppendRefused, createRunWriter, type RunWriter } from '../core/run-writer.ts'
+import { AppendRefused, type RunWriter } from '../core/run-writer.ts'
 import { untilAborted, untilAbortedFor } from '../core/until-aborted.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { AnyFrame, FrameDraft } from '../protocol/frames.ts'
 import type { RunId } from '../protocol/ids.ts'
-import type { RunWorkerDependencies } from './run-worker.ts'
+import { createRunWriter } from './run-writer.ts'
 
-/** The run is no longer ours to end: another worker has it, or will. */
+export interface RunDependencies {
+  ledger: Ledger
+  queue: Queue
+  states: AgentStates
+  agent: Pick<Agent, 'run'>
+  /** Without it, no checkpoints are taken. */
+  sessions?: Pick<WorkSessions, 'beforeMessage' | 'writeRepository' | 'afterRun'>
+  log: Pick<Log, 'error'>
+  /** Identifies this process among all workers of the store. */
+  worker: string
+  leaseMs: number
+}
+
+/** This worker must not end the run: another worker has it, or will. */
 export class Left extends Error {}
 
 export interface ActiveRun {
   runId: RunId
   conversationId: string
   abort(why: Error): void
-  answered(answers: Wishes['answers']): void
+  answered(answers: Signals['answers']): void
   /** Never rejects. */
   done: Promise<void>
 }
 
 const FRAMES_AT_ONCE = 500
-/** How long an agent may take to stop by itself. Frames that it writes later are refused: the run has ended. */
+/** How long an agent may take to stop by itself. Frames that it writes later are refused, because the run has ended. */
 const STOP_GRACE_MS = 3000
-/** How often a run that could not be stored is tried to be ended, and how long the waits are: then its lease may end. */
+/** Attempts to end a run after a storage failure, with doubling waits. After the last one its lease may expire. */
 const END_ATTEMPTS = 5
 const READ_ATTEMPTS = 4
 const END_WAIT_MS = 200
 
-/** Works on a claimed run to its end, or until it is told to leave it. */
-export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
+/** Works on a claimed run until it ends or is aborted. */
+export function startRun(deps: RunDependencies, claim: Claim): ActiveRun {
   const { ledger, queue, states, agent, log } = deps
   const { tenant, conversationId, messageId, content, extras } = claim
   const { runId } = claim.hold
   const aborter = new AbortController()
-  // Each call of the model and of a tool listens; there may be many in a run.
+  // Every call of the model or a tool adds a listener, and a run may have many.
   setMaxListeners(0, aborter.signal)
   const asked = createAnswers(aborter.signal)
 
@@ -45,18 +68,18 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     try {
       record = await recordOf(claim.hold)
     } catch (error) {
-      log.error({ err: error, run: runId }, 'the frames of a run can not be read')
+      log.error({ err: error, run: runId }, 'could not read the frames of a run')
       return await endAgain(error as Error)
     }
     const writer = writerFor(claim.hold, record)
     try {
       await begin(writer, record)
-      const wishes = await queue.wishes(runId)
-      asked.take(wishes.answers)
-      if (wishes.cancelledBy !== null) aborter.abort(new Cancelled(wishes.cancelledBy))
+      const signals = await queue.signals(runId)
+      asked.take(signals.answers)
+      if (signals.cancelledBy !== null) aborter.abort(new Cancelled(signals.cancelledBy))
       const running = agent.run(turnOf(record, writer))
       const outcome = await untilAbortedFor(running, aborter.signal, STOP_GRACE_MS)
-      // What was asked for while the last words were on their way still counts.
+      // A stop that was requested while the last words arrived still counts.
       aborter.signal.throwIfAborted()
       writer.write(...endFrames(record, outcome, messageId))
       await writer.flush()
@@ -67,25 +90,25 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
 
   async function begin(writer: RunWriter, record: RunRecord): Promise<void> {
     writer.write(...closeItems(record))
-    if (record.hasMessage()) return writer.write(inProgress('carried on after an interruption'))
+    if (record.hasMessage()) return writer.write(inProgress('resumed after an interruption'))
     const message = messageFrame(claim)
     try {
       const saving = deps.sessions?.beforeMessage({ tenant, conversationId, content })
-      // A snapshot of many files must not keep a person from stopping the run.
+      // Stop must work even while a checkpoint of many files is being taken.
       const saved = saving && (await untilAborted(saving, aborter.signal))
       if (!saved) return writer.write(message, inProgress())
       const { checkpointId: checkpoint_id, workSession: work_session } = saved
       writer.write({ ...message, checkpoint_id, work_session }, ...saved.frames, inProgress())
     } catch (error) {
-      // The agent does not touch files that could not be saved first, but what was said is kept (W7).
+      // Without a checkpoint the agent must not touch files, but the message is kept (W7).
       writer.write(message)
       throw error
     }
     void writer
       .flush()
-      .then(() => deps.sessions?.follow(tenant, conversationId))
+      .then(() => deps.sessions?.writeRepository(tenant, conversationId))
       .catch((error: unknown) => {
-        // The ledger has the checkpoint: the repository says so with the next one, or at the next start.
+        // The ledger has the checkpoint; the repository catches up with the next one, or at the next start.
         if (!aborter.signal.aborted)
           log.error({ err: error, run: runId }, 'a repository could not be written')
       })
@@ -109,17 +132,17 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       },
       async ask(toolCallId, question) {
         await queue.ask(runId, toolCallId, question)
-        // An answer that we know of may be one to another question; the queue has those that count.
+        // A known answer may belong to an earlier question; the queue has the answers that count.
         asked.forget(toolCallId)
       },
       async answerTo(toolCallId) {
-        asked.take((await queue.wishes(runId)).answers)
+        asked.take((await queue.signals(runId)).answers)
         return await asked.next(toolCallId)
       },
     }
   }
 
-  /** Ends the run for this reason, as far as it can be ended. */
+  /** Ends the run for this reason, if possible. */
   async function end(writer: RunWriter, record: RunRecord, why: Error): Promise<void> {
     if (why instanceof Left || isLost(why)) return
     if (why instanceof AppendRefused && isGone(why)) return await queue.abandon(runId)
@@ -143,13 +166,13 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
       try {
         const hold = await ledger.takeRun(tenant, runId, epoch)
         epoch = hold.epoch
-        // The store itself is asked again by the next attempt.
+        // If the store is down, `ping` throws and the next attempt reads again.
         const record = await recordOf(hold).catch(async (error: unknown) => {
           await ledger.ping()
           return unreadable(error)
         })
         const writer = writerFor(hold, record)
-        // What was accepted is never without its message, whatever else could not be stored.
+        // An accepted message is always stored, whatever else could not be.
         if (hold.frames === 0) writer.write(messageFrame(claim))
         writer.write(...failureFrames(record, why))
         return await writer.flush()
@@ -172,15 +195,15 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
     })
   }
 
-  /** What can't be read for good, a damaged blob for example, must not keep the run from its end. */
+  /** Data that stays unreadable, such as a damaged blob, must not keep the run from ending. */
   function unreadable(error: unknown): RunRecord {
-    log.error({ err: error, run: runId }, 'a run is ended without its frames')
+    log.error({ err: error, run: runId }, 'ending a run whose frames are unreadable')
     return createRunRecord()
   }
 
   /**
-   * A store that is away for a moment is not a run without frames: calls that have begun would be left without an outcome.
-   * Only what can't be read although the store answers, several times, is given up.
+   * A brief outage of the store must not look like a run without frames: calls that have begun would be left without an
+   * outcome. Gives up only on frames that stay unreadable although the store responds.
    */
   async function recordOf(hold: RunHold): Promise<RunRecord> {
     for (let attempt = 1; ; attempt++) {
@@ -212,7 +235,7 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
 
   const done = work().catch((error: unknown) => {
     // The run is still in the queue: another worker takes it over when the lease expires.
-    log.error({ err: error, run: runId }, 'a run was left')
+    log.error({ err: error, run: runId }, 'left a run for another worker')
   })
 
   return {
@@ -224,12 +247,12 @@ export function startRun(deps: RunWorkerDependencies, claim: Claim): ActiveRun {
   }
 }
 
-/** People's answers to the calls that wait for approval. */
+/** People's answers to calls that wait for approval. */
 function createAnswers(signal: AbortSignal) {
   const known = new Map<string, PersonsAnswer>()
   const waiting = new Map<string, (answer: PersonsAnswer) => void>()
   return {
-    take(answers: Wishes['answers']): void {
+    take(answers: Signals['answers']): void {
       for (const { toolCallId, ...answer } of answers) {
         known.set(toolCallId, answer)
         waiting.get(toolCallId)?.(answer)
@@ -248,7 +271,7 @@ function createAnswers(signal: AbortSignal) {
   }
 }
 
-/** Another worker has the run, and ends it (L8). */
+/** True if another worker holds the run and will end it (L8). */
 function isLost(error: unknown): boolean {
   return (
     (error instanceof AppendRefused && error.refusal === 'lease_lost') ||
@@ -320,7 +343,7 @@ function errorFields(why: Error): FrameDraft<'error'>['error'] {
     const message = 'Part of the answer could not be stored.'
     return { code: 'storage_failed', message, source: 'server', is_retryable: true }
   }
-  const message = 'Something went wrong in the server. Its log says what.'
+  const message = 'Internal server error. See the server log.'
   return { code: 'internal', message, source: 'server', is_retryable: false }
 }
 

@@ -7,32 +7,32 @@ import { WaymarkError } from '../protocol/errors.ts'
 
 /** A writer refers to a blob within this time after putting it, or never. */
 const GRACE_MS = 10 * 60 * 1000
-/** What was answered to a key is kept for so long, whatever the retention time. */
+/** How long the answer to an idempotency key is kept, whatever the retention time. */
 const KEYS_MS = 24 * HOUR_MS
 const SEGMENTS_AT_ONCE = 1000
 const BLOBS_AT_ONCE = 500
-/** Everything at once: a dry run removes nothing, so the same would come again. */
+/** For dry runs: they remove nothing, so a second page would be the same as the first. */
 const ALL_SEGMENTS = 1_000_000
 
 export interface CollectorDependencies {
   store: CollectionStore
   blobs: BlobStore
-  /** Whether they are ours alone: another database may use the same place. Default: they are. */
+  /** False if another database may refer to the same blobs. Default: true. */
   ownsBlobs?: () => Promise<boolean>
   clock: Clock
-  /** How long what was deleted can be brought back. */
+  /** How long a deletion can be undone. */
   retentionMs: number
-  /** Drops files that only removed checkpoints had; answers how many bytes. */
+  /** Removes files that only removed checkpoints had; returns the number of bytes. */
   dropFiles(): Promise<number>
   log: Log
-  /** Keeps others from copying, or collecting, meanwhile; null when one does. The system lets go should we end. */
+  /** Blocks backups and other collections; null when one is running. The system releases it if this process dies. */
   hold?: () => (() => void) | null
   onCollected?: (report: CollectionReport, seconds: number) => void
   graceMs?: number
 }
 
 export interface Collector extends Collecting {
-  /** Collects every so often. */
+  /** Collects at this interval. */
   start(everyMs: number): void
   stop(): Promise<void>
 }
@@ -47,10 +47,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
     if (isDryRun) return await collectHeld({ by, of, isDryRun, now })
     const release = deps.hold === undefined ? () => {} : deps.hold()
     if (!release)
-      throw new WaymarkError(
-        'workspace_busy',
-        'A backup is being made. Nothing is collected until it has ended.',
-      )
+      throw new WaymarkError('workspace_busy', 'A backup is in progress. Try again when it has ended.')
     try {
       return await collectHeld({ by, of, isDryRun, now })
     } finally {
@@ -72,7 +69,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
       }
       return report
     }
-    // What has passed its time for everybody, and what this tenant does not want to wait for.
+    // Expire deletions past the retention time for all tenants, and for `now` all deletions of this tenant.
     await store.expire(clock.now() - retentionMs, null)
     if (now) await store.expire(before, tenant)
     await removeEvents(report)
@@ -121,7 +118,7 @@ export function createCollector(deps: CollectorDependencies): Collector {
     await removeUnreferenced()
   }
 
-  /** One at a time. */
+  /** Runs collections one at a time. */
   function inTurn(command: CollectCommand): Promise<CollectionReport> {
     const next = turn.then(() => collect(command))
     turn = next.catch(() => {})
@@ -133,8 +130,8 @@ export function createCollector(deps: CollectorDependencies): Collector {
     start(everyMs) {
       timer = setInterval(() => {
         inTurn({ by: 'the hourly collector', of: null }).then(
-          (report) => hasRemoved(report) && log.info({ ...report }, 'collected what no line reaches'),
-          (error: unknown) => log.error({ err: error }, 'what no line reaches could not be collected'),
+          (report) => hasRemoved(report) && log.info({ ...report }, 'collected unreachable data'),
+          (error: unknown) => log.error({ err: error }, 'could not collect unreachable data'),
         )
       }, everyMs)
       timer.unref()

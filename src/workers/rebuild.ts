@@ -1,6 +1,6 @@
 import type { Upkeep } from '../core/upkeep.ts'
 
-/** Forgets the projections and makes them again from the ledger. Appends may go on meanwhile. */
+/** Drops the projections and rebuilds them from the ledger. Appends may continue meanwhile. */
 export async function rebuildProjections(
   upkeep: Upkeep,
   onProgress: (events: number) => void = () => {},
@@ -9,7 +9,7 @@ export async function rebuildProjections(
   return await catchUpProjections(upkeep, onProgress)
 }
 
-/** Projects what is not projected yet: after a rebuild that was cut short, this carries it on. */
+/** Projects events that are not projected yet; also resumes an interrupted rebuild. */
 export async function catchUpProjections(
   upkeep: Upkeep,
   onProgress: (events: number) => void = () => {},

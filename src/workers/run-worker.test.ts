@@ -7,7 +7,7 @@ import type { WorkSessions } from '../core/work-sessions.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 import { createRunWorker } from './run-worker.ts'
 
-/** The worker on a real store, with an agent that does what a test wants: the agent's own tests have the real one. */
+/** The worker on a real store, with a scripted agent; the real agent has its own tests. */
 describe('the run worker', () => {
   let store: TestStore
   let id: ConversationId
@@ -43,7 +43,7 @@ describe('the run worker', () => {
 
   const kinds = async () => parsed(await readAll(store.ledger, id)).map((frame) => frame.kind)
 
-  it('[L3] [R6] keeps the message when its first append can not be stored', async () => {
+  it('[L3] [R6] keeps the message when its first append fails', async () => {
     let isFirst = true
     const failing: Ledger = {
       ...store.ledger,
@@ -67,7 +67,7 @@ describe('the run worker', () => {
     await worker.stop()
   })
 
-  it('[L8] does not end a run that another has taken over, whatever happens to it', async () => {
+  it('[L8] does not end a run that another worker has taken over, even when its own agent fails', async () => {
     const fail = Promise.withResolvers<never>()
     const worker = start({ run: () => fail.promise })
     const { runId } = await send()
@@ -87,7 +87,7 @@ describe('the run worker', () => {
   })
 
   it.each(['a snapshot', 'an agent'])(
-    '[T9] Stop ends a run that waits for %s that never comes back',
+    '[T9] Stop ends a run that waits for %s that never returns',
     async (what) => {
       const never = new Promise<never>(() => {})
       const sessions = {
@@ -105,7 +105,7 @@ describe('the run worker', () => {
     },
   )
 
-  it('a question can be answered as soon as it is seen', async () => {
+  it('accepts an answer as soon as the question is visible', async () => {
     const agent: Pick<Agent, 'run'> = {
       async run(turn) {
         const question = { toolName: 'x', arguments: '{}', subject: '{}', confinement: null, sha256: 'q' }
@@ -123,7 +123,7 @@ describe('the run worker', () => {
           by: 'me',
           questionSha256: 'q',
           grant: { network: false, outside: false },
-          always: false,
+          always: null,
         })
         const answer = await turn.answerTo('call_1')
         await answering

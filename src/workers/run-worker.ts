@@ -1,38 +1,24 @@
-import { type Agent, Cancelled } from '../core/agent.ts'
-import type { AgentStates } from '../core/agent-states.ts'
-import type { Ledger } from '../core/ledger.ts'
-import type { Log } from '../core/log.ts'
-import type { Claim, Queue } from '../core/queue.ts'
-import type { WorkSessions } from '../core/work-sessions.ts'
-import { type ActiveRun, Left, startRun } from './active-run.ts'
+import { Cancelled } from '../core/agent.ts'
+import type { Claim } from '../core/queue.ts'
+import { type ActiveRun, Left, type RunDependencies, startRun } from './active-run.ts'
 
-/** A claim is looked for at least this often, should a notice have been missed. */
+/** How often to look for claims, in case a notification was missed. */
 const POLL_MS = 2000
 
-export interface RunWorkerDependencies {
-  ledger: Ledger
-  queue: Queue
-  states: AgentStates
-  agent: Pick<Agent, 'run'>
-  /** Without it no checkpoints are made. */
-  sessions?: Pick<WorkSessions, 'beforeMessage' | 'follow' | 'afterRun'>
-  log: Pick<Log, 'error'>
-  /** Names this process among all that work on the store. */
-  worker: string
-  /** The workspaces that this process has. */
+export interface RunWorkerDependencies extends RunDependencies {
+  /** The workspaces of this process. */
   workspaceIds(): readonly string[]
-  leaseMs: number
   maxRuns: number
 }
 
 export interface RunWorker {
-  /** How many runs it is working on. */
+  /** Number of runs in progress. */
   active(): number
-  /** Leaves its runs as they are and releases them for another worker. */
+  /** Stops its runs where they are and releases them for another worker. */
   stop(): Promise<void>
 }
 
-/** Takes runs from the queue and works on them, each conversation's one at a time (R1, R3). */
+/** Takes runs from the queue and works on them, one at a time for each conversation (R1, R3). */
 export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
   const { queue, worker, workspaceIds, leaseMs, maxRuns, log } = deps
   const runs = new Map<string, ActiveRun>()
@@ -49,11 +35,11 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
     claiming = claimAll()
       .catch((error: unknown) => {
         claimAgain = false
-        log.error({ err: error }, 'the queue can not be read')
+        log.error({ err: error }, 'could not read the queue')
       })
       .finally(() => {
         isClaiming = false
-        // A message may have arrived since the last look.
+        // A message may have arrived since the last claim.
         if (claimAgain) wake()
       })
   }
@@ -73,7 +59,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
   function begin(claim: Claim): void {
     const run = startRun(deps, claim)
     runs.set(claim.hold.runId, run)
-    // Claimed while stopping: it is let go of with the others.
+    // Claimed while stopping: release it with the others.
     if (isStopping) run.abort(new Left('stopping'))
     void run.done.finally(() => {
       if (runs.get(run.runId) === run) runs.delete(run.runId)
@@ -84,19 +70,19 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
 
   function onChange(conversationId: string | null): void {
     for (const run of runs.values()) {
-      if (conversationId === null || run.conversationId === conversationId) void lookAtWishes(run)
+      if (conversationId === null || run.conversationId === conversationId) void checkSignals(run)
     }
     wake()
   }
 
-  async function lookAtWishes(run: ActiveRun): Promise<void> {
+  async function checkSignals(run: ActiveRun): Promise<void> {
     try {
-      const { isQueued, cancelledBy, answers } = await queue.wishes(run.runId)
-      if (!isQueued) run.abort(new Left('gone'))
+      const { isQueued, cancelledBy, answers } = await queue.signals(run.runId)
+      if (!isQueued) run.abort(new Left('not queued'))
       if (cancelledBy !== null) run.abort(new Cancelled(cancelledBy))
       run.answered(answers)
     } catch (error) {
-      log.error({ err: error, run: run.runId }, 'the wishes for a run can not be read')
+      log.error({ err: error, run: run.runId }, 'could not read the requests for a run')
     }
   }
 
@@ -107,7 +93,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
       const own = new Set<string>(await queue.renew(worker, held, leaseMs))
       for (const runId of held) if (!own.has(runId)) runs.get(runId)?.abort(new Left('lease lost'))
     } catch (error) {
-      log.error({ err: error }, 'the leases can not be renewed')
+      log.error({ err: error }, 'could not renew leases')
     }
   }
 
@@ -127,7 +113,7 @@ export function createRunWorker(deps: RunWorkerDependencies): RunWorker {
       await claiming
       await Promise.all([...runs.values()].map((run) => run.done))
       await queue.release(worker).catch((error: unknown) => {
-        log.error({ err: error }, 'the runs could not be let go of; others take them when their leases end')
+        log.error({ err: error }, 'could not release runs; others take them over when their leases expire')
       })
     },
   }

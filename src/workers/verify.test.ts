@@ -30,7 +30,7 @@ describe('[L9] verify finds', () => {
     return (await verifyLedger(createUpkeep(store))).flaws.map((flaw) => [flaw.seq, flaw.flaw])
   }
 
-  it('nothing, when there is nothing', async () => {
+  it('no flaws in an intact ledger', async () => {
     expect(await verifyLedger(createUpkeep(store))).toEqual({
       segments: 1,
       events: 6,
@@ -44,16 +44,16 @@ describe('[L9] verify finds', () => {
     ['a changed frame', `update events set frame = replace(frame, 'llo', 'LLO') where seq = 4`, 4],
     ['a changed digest', `update events set digest = zeroblob(32) where seq = 2`, 2],
     ['a missing event', `delete from events where seq = 3`, 3],
-    ['a swapped number', `update events set seq = 9 where seq = 6`, 6],
+    ['a changed event number', `update events set seq = 9 where seq = 6`, 6],
     ['a wrong byte count', `update events set bytes_before = 1 where seq = 3`, 3],
-    ['a lost end', `delete from events where seq >= 4`, 3],
+    ['a missing end', `delete from events where seq >= 4`, 3],
     ['an emptied segment', `delete from events`, 0],
-    ['a run that was ended in the books only', `update runs set frames = 9`, 6],
+    ['a run with a wrong frame count', `update runs set frames = 9`, 6],
   ])('%s', async (_, damage, seq) => {
     expect((await flawsAfter(damage))[0]?.[0]).toBe(seq)
   })
 
-  it('a blob that is gone', async () => {
+  it('a missing blob', async () => {
     for await (const key of store.blobs.keys()) await store.blobs.delete(key)
     expect(await flawsAfter('select 1')).toEqual([[6, expect.stringMatching(/is missing/)]])
     const { damaged } = await verifyLedger(createUpkeep(store))
@@ -79,7 +79,7 @@ describe('[L9] verify finds', () => {
     const { damaged } = await verifyLedger(createUpkeep(store))
     expect(damaged.map(({ flaw }) => flaw)).toEqual([
       expect.stringMatching(/a{64} is missing/),
-      expect.stringMatching(/b{64} can not be read/),
+      expect.stringMatching(/b{64} can't be read/),
     ])
   })
 

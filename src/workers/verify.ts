@@ -13,14 +13,14 @@ export interface Flaw {
 export interface Verified {
   segments: number
   events: number
-  /** Texts that are stored under their hash, outside the frames' rows. */
+  /** Contents stored under their hash, outside the frames' rows. */
   contents: number
   flaws: Flaw[]
-  /** Such texts that are missing or damaged. */
+  /** Contents that are missing or damaged. */
   damaged: { key: string; flaw: string }[]
 }
 
-/** Recomputes everything the ledger promises of what it has stored (L2, L4, L5, L9). */
+/** Verifies everything that the ledger guarantees about its stored events (L2, L4, L5, L9). */
 export async function verifyLedger(
   upkeep: Upkeep,
   onProgress: (verified: Verified) => void = () => {},
@@ -41,9 +41,9 @@ export async function verifyLedger(
 
 async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: Verified): Promise<void> {
   const { segmentId, conversationId } = segment
-  // Both as of one moment: events appended in the meantime come after them.
+  // Both are read at one moment; events appended later come after them.
   const { runs: recorded, seq: end } = await upkeep.books(segment.segment)
-  // All of it was collected: only its place is still known.
+  // All its events were collected: only its place is still known.
   if (segment.collectedTo !== null && end === segment.cut) return
   const say = (seq: number, flaw: string) => verified.flaws.push({ segmentId, conversationId, seq, flaw })
   const start = segment.parent === null ? genesis.digest : segment.parentDigest
@@ -58,7 +58,7 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
     if (event.seq !== ++seq) return void say(seq, `the next event is ${event.seq}`)
     if (event.frame instanceof Error) return void say(seq, event.frame.message)
     const chained = chainDigest(digest, event.frame)
-    if (!sameBytes(chained.digest, event.digest)) return void say(seq, 'the digest does not fit the frame')
+    if (!sameBytes(chained.digest, event.digest)) return void say(seq, 'the digest does not match the frame')
     if (bytes !== null && bytes !== event.bytesBefore) say(seq, 'the byte count is wrong')
     for (const flaw of frameFlaws(event, segment, runs)) say(seq, flaw)
     digest = chained.digest
@@ -66,10 +66,10 @@ async function verifySegment(upkeep: Upkeep, segment: SegmentRecord, verified: V
   }
   if (seq !== end) say(seq, `the segment ends here, not at ${end}`)
   if (seq === segment.cut) say(seq, 'the segment is empty')
-  // A chain can't miss its own end; the runs, which count their frames elsewhere, can.
+  // The digest chain can't reveal that its end is missing. Runs can: they count their frames elsewhere.
   for (const run of recorded) {
     const found = runs.get(run.id) ?? { frames: 0, ended: false }
-    if (found.frames < run.frames) say(seq, `the run ${run.id} has ${found.frames} frames of ${run.frames}`)
+    if (found.frames < run.frames) say(seq, `the run ${run.id} has ${found.frames} of ${run.frames} frames`)
     if (run.ended && !found.ended) say(seq, `the run ${run.id} has lost its terminal frame`)
   }
 }
@@ -81,12 +81,12 @@ function* frameFlaws(
 ): Generator<string> {
   const frame = parse(event.frame as string)
   if (!frame) return yield 'the frame is not JSON'
-  if (frame.event_id !== event.seq) yield `the frame calls itself event ${frame.event_id}`
+  if (frame.event_id !== event.seq) yield `the frame has the event number ${frame.event_id}`
   if (frame.conversation_id !== segment.conversationId) yield 'the frame names another conversation'
   if (frame.stream_id === null) return
   const run = runs.get(frame.stream_id) ?? { frames: 0, ended: false }
   runs.set(frame.stream_id, run)
-  if (run.ended) yield `the run ${frame.stream_id} goes on after its terminal frame`
+  if (run.ended) yield `the run ${frame.stream_id} continues after its terminal frame`
   if (frame.sequence_number !== ++run.frames) yield `the run ${frame.stream_id} is not numbered 1, 2, 3 …`
   if (isTerminalKind(frame.kind)) run.ended = true
 }

@@ -27,52 +27,52 @@ import { type Rescued, rescue } from './rescued.ts'
 import type { TreeEntry } from './trees.ts'
 
 /**
- * Holds files while they are compared and replaced, and the new ones until they are put in place, each in one step. Usually
- * in our own folder; where that is on another file system, beside the file under a hidden name. The names are derived from
- * the path, so after a crash it is known what was taken from where.
+ * Holds taken files while they are compared and replaced, and new files until each is put in place atomically. They are in
+ * our own folder, or, if that is on another file system, next to the file under a hidden name. The names are derived from
+ * the path, so recovery after a crash knows where each file was taken from.
  *
- *   taken ──► compared ──► held ──► looked at again, twice ──► dropped
+ *   taken ──► compared ──► held ──► checked twice more ──► deleted
  *                │                        │
  *                └─ changed: restored     └─ changed: rescued under its own path
  */
 export interface Aside {
-  /** Takes whatever is there now, and answers where it is. */
+  /** Moves the current entry aside and returns its new location. */
   take(folder: OpenFolder, path: BytePath): Place
-  /** Where something is that was taken from there before a crash, or null. */
+  /** Finds the entry that was taken from this path before a crash; null when there is none. */
   leftOver(folder: OpenFolder, path: BytePath): Place | null
-  /** Back to where it was; if something else is there by now, it is rescued. */
+  /** Restores the entry to its path; rescues it if another entry has taken the path. */
   putBack(folder: OpenFolder, path: BytePath, place: Place): void
-  /** Keeps a taken file that a checkpoint has: a program that holds it open may still write to it. */
+  /** Keeps a taken file although a checkpoint has it: a program that holds it open may still write to it. */
   hold(path: BytePath, place: Place, saved: TreeEntry): void
-  /** Puts a held file back; false when none is held for this path. */
+  /** Restores a held file; returns false when none is held for this path. */
   release(folder: OpenFolder, path: BytePath): boolean
-  /** The file that will be put in place; written by the caller. */
+  /** The temporary path of the new file, which the caller writes. */
   fresh(path: BytePath): string
-  /** Puts it in place, never over something that is there. */
+  /** Puts the new file in place; never overwrites an existing entry. */
   put(folder: OpenFolder, path: BytePath): void
   putLink(folder: OpenFolder, path: BytePath, target: Buffer): void
-  /** Space for what must be written after the files: removed by `useReserve`. Throws when the disk is full. */
+  /** Reserves disk space for the writes after the files; `useReserve` frees it. Throws when the disk is full. */
   reserve(): void
   useReserve(): void
-  /** Looks at the held files again and rescues those that have changed; the answer includes every file rescued so far. */
+  /** Checks the held files again and rescues those that have changed; returns every file rescued so far. */
   lookAgain(folders: OpenFolders): Rescued[]
-  /** Moves what is held out of the way of the next operation. `settle` looks once more and drops it. */
+  /** Moves the held files out of the way of the next operation. `settle` checks them once more and deletes them. */
   retire(): { settle(folders: OpenFolders): Rescued[] }
-  /** Removes what is left; taken files that were neither restored nor held are rescued. */
+  /** Deletes the rest; rescues taken files that were neither restored nor held. */
   clear(): void
 }
 
 type Place = string | Buffer
 
 interface Held {
-  /** In our own folder; otherwise beside where it was. */
+  /** In our own folder; otherwise next to its original path. */
   isOwn: boolean
   saved: TreeEntry
-  /** Times and size when it was found to be saved; null when they are too young to show another change. */
+  /** Inode, size and mtime when its content was verified; null when the mtime is too recent to show another change. */
   stamp: string | null
 }
 
-/** File systems keep times in steps: a file that changed this shortly before may change again unseen. */
+/** File system timestamps are coarse: a file that changed within this time may change again without a new mtime. */
 const RACY_MS = 2000
 const RESERVED_BYTES = 4 * 1024 * 1024
 const RETIRED = 'retired-'
@@ -80,9 +80,9 @@ const RETIRED = 'retired-'
 export function createAside(options: {
   folder: string
   rescued: string
-  /** Whether the store has a file's bytes: then what a crash left of it need not be rescued. Default: no. */
+  /** True if the store has the file's bytes, so that a crash's leftover needs no rescue. Default: always false. */
   isStored?: (oid: string) => boolean
-  /** Every path of the operation, so that what a crash leaves can be rescued under its path. */
+  /** Every path of the operation, so that files left by a crash can be rescued under their paths. */
   paths: readonly BytePath[]
 }): Aside {
   const { folder: base } = options
@@ -103,7 +103,7 @@ export function createAside(options: {
 
   function lookAgain(folders: OpenFolders): Rescued[] {
     for (const [path, one] of held) {
-      const place = placeOf(base, path, one, folders)
+      const place = pathAside(base, path, one, folders)
       if (place !== null && isStill(place, one)) continue
       held.delete(path)
       if (place !== null) keep(place, path)
@@ -128,7 +128,7 @@ export function createAside(options: {
     try {
       linkSync(place, target)
     } catch {
-      // Something else is there, or there are no hard links here.
+      // The path is taken, or the file system has no hard links.
       if (!isThere(target)) return renameSync(place, target)
       return keep(place, path)
     }
@@ -146,7 +146,7 @@ export function createAside(options: {
         return own(path)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
-        // So that after a crash it is looked for there.
+        // After a crash, this marker makes recovery search next to the files too.
         writeFileSync(join(base, 'beside'), '')
         const beside = folder.at(besideName(path))
         renameSync(from, beside)
@@ -178,7 +178,7 @@ export function createAside(options: {
         try {
           copyFileSync(fresh(path), copy)
           chmodSync(copy, lstatSync(fresh(path)).mode & 0o777)
-          if (isThere(target)) throw Object.assign(new Error('it is there'), { code: 'EEXIST' })
+          if (isThere(target)) throw Object.assign(new Error('the target exists'), { code: 'EEXIST' })
           renameSync(copy, target)
         } catch (why) {
           rmSync(copy, { force: true })
@@ -206,7 +206,7 @@ export function createAside(options: {
         settle(folders) {
           const late: Rescued[] = []
           for (const [path, one] of held) {
-            const place = placeOf(retired, path, one, folders)
+            const place = pathAside(retired, path, one, folders)
             if (place === null) continue
             if (isStill(place, one)) unlinkSync(place)
             else late.push(rescue(options.rescued, place, path))
@@ -225,8 +225,8 @@ export function createAside(options: {
 }
 
 /**
- * Clears what killed processes left: files that were waiting for their last look. Those that the object store has go; the
- * others are rescued.
+ * Cleans up after killed processes, which leave files that were waiting for their last check: deletes those that the object
+ * store has and rescues the others.
  */
 export function settleRetired(options: {
   tmp: string
@@ -258,8 +258,8 @@ export function settleRetired(options: {
 }
 
 /**
- * Puts files back that a killed edit had taken and not replaced. Only while the workspace is locked: then no edit is under
- * way in any process.
+ * Restores files that a killed edit had taken and not replaced. Call it only while the workspace is locked, so that no
+ * process has an edit in progress.
  */
 export function undoKilledEdit(options: { folder: string; rescued: string; folders: OpenFolders }): void {
   if (!existsSync(options.folder)) return
@@ -295,13 +295,13 @@ function readPaths(folder: string): Map<string, BytePath> {
     const paths = JSON.parse(readFileSync(join(folder, 'paths'), 'utf8')) as BytePath[]
     return new Map(paths.map((path) => [idOf(path), path]))
   } catch {
-    // None, or cut off by a crash: then nothing was taken yet.
+    // Missing, or truncated by a crash: nothing was taken yet.
     return new Map()
   }
 }
 
-/** Found by path each time: the descriptor of a folder may be closed, and its number in use for another one. */
-function placeOf(base: string, path: BytePath, { isOwn }: Held, folders: OpenFolders): Place | null {
+/** Resolves the path each time: the folder's descriptor may have been closed and its number reused. */
+function pathAside(base: string, path: BytePath, { isOwn }: Held, folders: OpenFolders): Place | null {
   const place = isOwn
     ? join(base, `taken-${idOf(path)}`)
     : folders.get(parentOf(path), false)?.at(besideName(path))

@@ -20,10 +20,10 @@ afterEach(() => one.close())
 
 const { at, write, read, listed } = filesOf(() => one)
 
-describe('what attacks have shown', () => {
+describe('regressions found by attacks', () => {
   const tool = (path: string, text: string) => one.tool(path, text)
 
-  it('[W4] what is taken back is what the restore did, and nothing that others did since', async () => {
+  it('[W4] undoes only what the restore did, and keeps changes made since', async () => {
     one = openTestWorkspace()
     for (const path of ['ours', 'theirs', 'other']) write(path, 'then')
     const target = await one.checkpoint()
@@ -44,13 +44,13 @@ describe('what attacks have shown', () => {
     ])
   })
 
-  it('[W5] a restore that is done again never writes into a file that is in place already', async () => {
+  it('[W5] never writes into a file that is already in place when it repeats a restore', async () => {
     one = openTestWorkspace()
     write('f', 'then')
     const target = await one.checkpoint()
     write('f', 'now')
     const safety = await one.checkpoint()
-    // Killed between putting the new file in place and dropping its other name.
+    // As if killed after linking the new file into place and before removing its temporary name.
     const fresh = join(one.dataDir, 'tmp/restore', `fresh-${createHash('sha1').update('f').digest('hex')}`)
     mkdirSync(join(fresh, '..'), { recursive: true })
     write('f', 'then')
@@ -58,11 +58,11 @@ describe('what attacks have shown', () => {
     chmodSync(fresh, 0o444)
     writeFileSync(at('f'), 'then, and edited in place')
     const report = await one.workspace.restore({ target, safety, paths: null })
-    expect(report.skipped).toEqual([{ path: 'f', reason: 'it has changed meanwhile' }])
+    expect(report.skipped).toEqual([{ path: 'f', reason: 'it changed in the meantime' }])
     expect(read('f')).toBe('then, and edited in place')
   })
 
-  it('[W5] what was taken aside and never compared is rescued, not dropped', async () => {
+  it('[W5] rescues a file that was moved aside and never compared', async () => {
     one = openTestWorkspace()
     write('f', 'then')
     const target = await one.checkpoint()
@@ -90,7 +90,7 @@ describe('what attacks have shown', () => {
     expect(one.git('cat-file', 'blob', `${id}:f`)).toBe('precious')
   })
 
-  it('[W3] another process knows what the tools of the first have overwritten', async () => {
+  it('[W3] knows files that tools of another process have overwritten', async () => {
     one = openTestWorkspace()
     write('.env', 'mine')
     const target = await one.checkpoint()
@@ -105,7 +105,7 @@ describe('what attacks have shown', () => {
     await other.workspace.close()
   })
 
-  it('[W3] a manifest that was lost or damaged is made again, with what tools have overwritten', async () => {
+  it('[W3] rebuilds a lost or damaged manifest, including the files that tools have overwritten', async () => {
     one = openTestWorkspace()
     write('.env', 'mine')
     const target = await one.checkpoint()
@@ -123,7 +123,7 @@ describe('what attacks have shown', () => {
     expect(read('.env')).toBe('mine')
   })
 
-  it('a store that has lost packs is not believed to have them', async () => {
+  it('stores objects again when the store has lost their packs', async () => {
     one = openTestWorkspace()
     write('f', 'precious')
     await one.checkpoint()
@@ -133,7 +133,7 @@ describe('what attacks have shown', () => {
     expect(one.git('cat-file', 'blob', `${id}:f`)).toBe('precious')
   })
 
-  it('a file can not hide in the diff of another', async () => {
+  it('does not let a file hide in the diff of another', async () => {
     one = openTestWorkspace()
     write('a.txt', 'x\n')
     write('evil.js', 'ok()\n')
@@ -144,7 +144,7 @@ describe('what attacks have shown', () => {
     expect(evil?.diff).toContain('+removeAll()')
   })
 
-  it('[W3] a folder of a tool that has become a link leads nowhere', async () => {
+  it('[W3] does not follow a link that replaced a folder with tool-written files', async () => {
     one = openTestWorkspace()
     const outside = join(one.dataDir, 'outside')
     mkdirSync(outside)
@@ -157,7 +157,7 @@ describe('what attacks have shown', () => {
     expect(listed(await one.checkpoint())).toEqual([])
   })
 
-  it('[W4] a preview foresees what will be skipped', async () => {
+  it('[W4] previews the files that a restore will skip', async () => {
     one = openTestWorkspace({ maxFileBytes: 100 })
     write('thing', 'a file')
     write('other', 'a file')
@@ -171,7 +171,7 @@ describe('what attacks have shown', () => {
     expect(foreseen.skipped.map((skip) => skip.path)).toEqual(['thing'])
   })
 
-  it('[W4] what a tool overwrote and is back already is not restored again, and shows as it is in a diff', async () => {
+  it('[W4] restores tool-written files only once, and shows their actual state in a diff', async () => {
     one = openTestWorkspace()
     write('.env', 'mine\n')
     write('.gone', 'gone\n')

@@ -4,7 +4,7 @@ import type { Workspace } from './workspace.ts'
 
 export type Author = SessionView['changed_files'][number]['by'][number] & { isOther: boolean }
 
-/** Who changed which file in a workspace since a checkpoint. */
+/** The conversations that changed each file of a workspace since a checkpoint. */
 export interface Authors {
   of(path: string): Author[]
 }
@@ -14,14 +14,14 @@ type Differences = (from: string, to: string | null) => Promise<readonly string[
 
 const MOST_REMEMBERED = 2000
 
-/** Checkpoints never change, so what differs between two of them is found out once. */
+/** Checkpoints never change, so two of them are compared only once. */
 export function createDifferences(workspace: Pick<Workspace, 'has' | 'differences'>): Differences {
   const known = new Map<string, readonly string[]>()
   return async (from, to) => {
     const key = `${from} ${to}`
     const before = known.get(key)
     if (before) return before
-    // Checkpoints that are not here tell nothing.
+    // Checkpoints that aren't stored here can't be compared.
     if (from === to || !(await workspace.has(to === null ? [from] : [from, to]))) return []
     const paths = (await workspace.differences(from, to)).map(({ path }) => path)
     if (to === null) return paths
@@ -33,7 +33,7 @@ export function createDifferences(workspace: Pick<Workspace, 'has' | 'difference
 
 /**
  * A tool's edits name their conversation. Changes that commands make are not recorded: a file that differs between a run's
- * checkpoint and the next one in the workspace counts as changed by that run, also when a person saved it meanwhile.
+ * checkpoint and the next one in the workspace counts as changed by that run, even if a person saved it meanwhile.
  */
 export async function findAuthors(
   { store, between }: { store: Pick<WorkStore, 'doneSince'>; between: Differences },

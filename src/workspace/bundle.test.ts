@@ -27,7 +27,7 @@ function git(input: string | Buffer, ...args: string[]): string {
   return execFileSync('git', args, { input, env }).toString().trim()
 }
 
-/** Git's own commands refuse to make some of these. */
+/** Writes the object literally, because git's own commands refuse to create some of these. */
 function object(type: 'blob' | 'tree' | 'commit', body: Buffer): string {
   return git(body, 'hash-object', '-t', type, '-w', '--stdin', '--literally')
 }
@@ -68,8 +68,8 @@ function bundle(...tips: string[]): string {
   return file
 }
 
-describe('[T7] a bundle from elsewhere', () => {
-  it('brings checkpoints that can be restored', async () => {
+describe('[T7] reading a bundle from elsewhere', () => {
+  it('imports checkpoints that can be restored', async () => {
     const files = tree(['100644', 'a.txt', object('blob', Buffer.from('hi'))])
     const of = record({})
     const id = commit(files, of)
@@ -86,7 +86,7 @@ describe('[T7] a bundle from elsewhere', () => {
     expect(await one.workspace.has([id])).toBe(false)
   })
 
-  it('refuses one without the checkpoint, one that relies on others, and what is none', async () => {
+  it('refuses one without the checkpoint, one that relies on other objects, and an invalid file', async () => {
     const of = record({})
     const first = commit(tree(['100644', 'a.txt', object('blob', Buffer.from('1'))]), of)
     const file = bundle(first, of)
@@ -103,7 +103,7 @@ describe('[T7] a bundle from elsewhere', () => {
     await expect(one.workspace.readBundle(junk, [])).rejects.toThrow(/not a git bundle/)
   })
 
-  it('makes, chmods and deletes nothing outside, whatever its record says', async () => {
+  it('creates, chmods and deletes nothing outside the workspace, whatever the record contains', async () => {
     const outside = join(one.root, '..', `outside-${process.pid}`)
     mkdirSync(outside)
     const name = `../outside-${process.pid}`
@@ -131,7 +131,7 @@ describe('[T7] a bundle from elsewhere', () => {
     }
   })
 
-  it('refuses a checkpoint whose record is named by anything but an id', async () => {
+  it('refuses a checkpoint whose record is not named by an object id', async () => {
     const files = tree(['100644', 'a.txt', object('blob', Buffer.from('hi'))])
     const id = commit(files, 'HEAD:secret')
     await one.workspace.readBundle(bundle(id), [id])

@@ -18,12 +18,12 @@ import { isInIndex } from './object-store.ts'
 import type { SharedObjects } from './shared-objects.ts'
 import { recordsOf } from './store-upkeep.ts'
 
-/** Checkpoints as a git bundle: one file that `git clone` understands, and another workspace can take in. */
+/** Writes and reads checkpoints as a git bundle: one file that `git clone` accepts and another workspace can import. */
 
-/** So many lines name references; what is longer is no bundle of ours. */
+/** Limit for a bundle's header, which lists the refs; a bundle with a longer one isn't from Waymark. */
 const MAX_HEAD_BYTES = 64 * 1024 * 1024
 
-/** Writes all that these checkpoints need; answers false, and writes nothing, when there are none. */
+/** Writes every object that these checkpoints need. Returns false, and writes nothing, when there are none. */
 export async function writeBundle(
   { git, store }: Pick<SharedObjects, 'git' | 'store'>,
   options: { checkpoints: readonly string[]; scratch: string; file: string; path: string },
@@ -31,7 +31,7 @@ export async function writeBundle(
   const checkpoints = [...new Set(options.checkpoints)]
   if (checkpoints.length === 0) return false
   const records = await recordsOf(git, store, checkpoints)
-  // A bundle wants names: a repository that has nothing else, and borrows the objects.
+  // `git bundle` requires refs: create a repository that has only refs and borrows the store's objects.
   const repository = join(options.scratch, `bundle-${randomBytes(6).toString('hex')}`)
   mkdirSync(join(repository, 'refs', 'heads'), { recursive: true })
   mkdirSync(join(repository, 'objects'))
@@ -42,7 +42,7 @@ export async function writeBundle(
     ]
     writeFileSync(join(repository, 'HEAD'), 'ref: refs/heads/none\n')
     writeFileSync(join(repository, 'config'), '[core]\n\trepositoryformatversion = 0\n\tbare = true\n')
-    // Git wants them sorted by name.
+    // Git requires packed refs to be sorted by name.
     const sorted = named.sort((a, b) => (a.slice(41) < b.slice(41) ? -1 : 1))
     writeFileSync(
       join(repository, 'packed-refs'),
@@ -57,8 +57,8 @@ export async function writeBundle(
 }
 
 /**
- * Takes a bundle's objects in. It may come from anywhere: git checks every object, and refuses names that would lead out of a
- * folder or into `.git`. Nothing of it is executed, and nothing refers to it until the ledger does.
+ * Imports a bundle's objects. The bundle is untrusted: git checks every object and rejects names that would lead out of a
+ * folder or into `.git`. Nothing in it is executed, and nothing refers to it until the ledger does.
  */
 export async function readBundle(
   { store, objects, mirror }: Pick<SharedObjects, 'store' | 'objects' | 'mirror'>,
@@ -87,7 +87,7 @@ export async function readBundle(
   }
 }
 
-/** Where the pack begins: after the empty line that ends the header. */
+/** Returns the offset of the pack, which starts after the empty line that ends the header. */
 function packStart(file: string): number {
   const open = openSync(file, 'r')
   try {
@@ -104,7 +104,7 @@ function packStart(file: string): number {
         return end + 2
       }
     }
-    throw new Error('the file of checkpoints is not a git bundle')
+    throw new Error('the checkpoints file is not a git bundle')
   } finally {
     closeSync(open)
   }

@@ -1,12 +1,12 @@
 /**
- * Names on disk are bytes, and not always text. In this folder a path is a byte string: one character a byte, so that
- * it can be a key, sorts as git sorts, and loses nothing. People see it as text.
+ * Names on disk are bytes, and not always valid UTF-8. In this folder a path is a byte string, one character per byte, so
+ * that it can be a map key, sorts in git's order and loses nothing. Users see it as text.
  */
 export type BytePath = string
 
 const ASCII = /^\p{ASCII}*$/u
 
-/** As the file system takes it. */
+/** The path in the form that file system calls take. */
 export function onDisk(path: BytePath): string | Buffer {
   return ASCII.test(path) ? path : Buffer.from(path, 'latin1')
 }
@@ -16,8 +16,8 @@ export function toBytePath(text: string): BytePath {
 }
 
 /**
- * As people see it. What is not text, and what could be taken for it, stands in quotes with its bytes in octal, the way
- * git prints such names.
+ * The path as shown to users. A name that isn't valid UTF-8, or that starts with a quote, is quoted with its bytes in octal,
+ * as git prints such names.
  */
 export function shownPath(path: BytePath): string {
   if (ASCII.test(path) && !path.startsWith('"')) return path
@@ -30,7 +30,7 @@ export function shownPath(path: BytePath): string {
   return `"${quoted}"`
 }
 
-/** The path that people see as this. */
+/** The inverse of `shownPath`. */
 export function fromShown(text: string): BytePath {
   if (!text.startsWith('"') || !text.endsWith('"') || text.length < 2) return toBytePath(text)
   return toBytePath(text.slice(1, -1)).replaceAll(/\\([0-7]{3}|["\\])/g, (_, code: string) =>

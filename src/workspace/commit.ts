@@ -1,14 +1,14 @@
 import { timestamp } from '../core/clock.ts'
 import type { Git } from '../git/git.ts'
 
-/** A checkpoint is a git commit. What git has no place for stands at the end of its message. */
+/** A checkpoint is a git commit. Data that git has no field for is stored in trailers of its message. */
 export interface Commit {
   tree: string
   parents: string[]
   label: string
-  /** The tree that says what was left out and why; see record.ts. */
+  /** The tree that records which files were left out and why; see record.ts. */
   record: string
-  /** In milliseconds: git keeps seconds. */
+  /** In milliseconds; git itself keeps only seconds. */
   time: number
 }
 
@@ -43,7 +43,7 @@ export async function readCommit(git: Git, id: string): Promise<Commit> {
   const field = (name: string) => head.find((line) => line.startsWith(`${name} `))?.slice(name.length + 1)
   const trailer = (name: string) => message.match(new RegExp(`^${name}: (.+)$`, 'm'))?.[1]
   const record = trailer(RECORD) ?? ''
-  // It goes to git as it is, and git takes more than ids there.
+  // The value is passed to git unchanged, and git accepts more than ids there.
   if (!/^[0-9a-f]{40}$/.test(record)) throw new Error(`the checkpoint ${id} was not made by Waymark`)
   return {
     tree: field('tree') ?? '',
@@ -54,7 +54,7 @@ export async function readCommit(git: Git, id: string): Promise<Commit> {
   }
 }
 
-/** Git would take a NUL for the end, and a line feed for the end of the label. */
+/** To git, a NUL would end the message, and a line feed would end the label. */
 function oneLine(label: string): string {
   return label.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim() || 'Checkpoint'
 }

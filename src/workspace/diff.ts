@@ -1,7 +1,7 @@
 import type { Git } from '../git/git.ts'
 import { shownPath, toBytePath } from './byte-path.ts'
 
-/** Differences between two trees, as git finds them. */
+/** Differences between two trees, as git reports them. */
 export interface FileDifference {
   path: string
   status: 'added' | 'modified' | 'deleted'
@@ -12,7 +12,7 @@ export interface FileDifference {
 }
 
 export interface FileDiff extends FileDifference {
-  /** Unified; null where there is none to show, or no room for it. */
+  /** A unified diff; null when there is none to show or it exceeds the size limit. */
   diff: string | null
 }
 
@@ -48,19 +48,19 @@ export async function diffFiles(
   const patch = (await diffTree(git, store, ['-p', from, to], path)).toString()
   const sections = patch.split(/(?<=^|\n)(?=diff --git )/).filter((section) => section !== '')
   const expected = listed.reduce((sum, { raw }) => sum + (raw.letter === 'T' ? 2 : 1), 0)
-  // Better none than one under another's name.
+  // Show no diffs rather than one under the wrong file's name.
   if (sections.length !== expected) sections.length = 0
   let next = 0
   let room = MAX_DIFF_CHARACTERS
   const diffs = listed.map(({ difference, raw }): FileDiff => {
-    // A file that has become a link, or the other way about, is shown as one deleted and one added.
+    // Git shows a file that became a link, or vice versa, as a deletion and an addition.
     const text = sections.slice(next, next + (raw.letter === 'T' ? 2 : 1)).join('')
     next += raw.letter === 'T' ? 2 : 1
     const isShown = !difference.is_binary && !difference.is_too_large && text !== '' && text.length <= room
     if (isShown) room -= text.length
     return { ...difference, diff: isShown ? text : null }
   })
-  // A file, or what lies in a folder.
+  // `path` names a file, or a folder with everything below it.
   return diffs.filter((diff) => path === null || diff.path === path || diff.path.startsWith(`${path}/`))
 }
 
@@ -108,7 +108,7 @@ async function diffTree(
   args: readonly string[],
   path: string | null,
 ): Promise<Buffer> {
-  // A name that is not text can't be given to git: then all are compared, and one is taken.
+  // A name that isn't valid text can't be passed to git: compare all files, and filter afterwards.
   const only =
     path !== null && !path.startsWith('"') && shownPath(toBytePath(path)) === path ? ['--', path] : []
   const settings = ['-c', `core.bigFileThreshold=${MAX_COMPARED_BYTES}`]

@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WorkStore, workStateOf } from '../core/work-sessions.ts'
 import { createGit, GitFailed } from '../git/git.ts'
+import { openManifest } from '../manifest/manifest.ts'
 import { copyWorkspaceId } from '../protocol/ids.ts'
-import { openManifest } from './manifest.ts'
 import { rowsUnlessDeleted } from './repositories.ts'
 import {
   conversationsOnDisk,
@@ -16,14 +16,14 @@ import {
 import { listRescued } from './rescued.ts'
 import { recordsOf, sizeOfStore } from './store-upkeep.ts'
 
-/** What is wrong with a workspace's checkpoints, if anything, and how much room they take. */
+/** The problems found in a workspace's checkpoints, and how much space they use. */
 export interface Examination {
   sizes: Record<string, number>
   conversations: number
   checkpoints: number
   packs: number
   problems: string[]
-  /** Nothing wrong. */
+  /** Information that isn't a problem. */
   notes: string[]
 }
 
@@ -53,7 +53,7 @@ export async function examine(deps: {
       onProgress('checking every object …')
       await git.run(store, ['fsck', '--full', '--no-dangling', '--no-progress']).catch((error: unknown) => {
         if (!(error instanceof GitFailed)) throw error
-        problems.push(`the store of objects is damaged: ${error.message}`)
+        problems.push(`the object store is damaged: ${error.message}`)
       })
       onProgress('checking every checkpoint …')
       problems.push(...(await brokenCheckpoints()))
@@ -88,14 +88,14 @@ export async function examine(deps: {
     notes,
   }
 
-  /** A checkpoint is whole when everything it reaches is there. */
+  /** A checkpoint is intact when every object that it reaches exists. */
   async function brokenCheckpoints(): Promise<string[]> {
     const tips = conversationsOnDisk(dataDir).flatMap((id) =>
       Object.values(readBranches(dataDir, id)?.heads ?? {}),
     )
     if (tips.length === 0) return []
     try {
-      // What their messages name is needed for a restore as well.
+      // A restore also needs the records that the commit messages name.
       const records = await recordsOf(git, store, tips)
       await git.run(
         store,
@@ -104,7 +104,7 @@ export async function examine(deps: {
       )
       return []
     } catch (error) {
-      return [`a checkpoint can not be restored whole: ${(error as Error).message}`]
+      return [`a checkpoint can't be restored completely: ${(error as Error).message}`]
     }
   }
 
@@ -119,8 +119,7 @@ export async function examine(deps: {
         found?.current === session &&
         Object.entries(heads).every(([name, oid]) => found.heads[name] === oid) &&
         Object.keys(found.heads).length === Object.keys(heads).length
-      if (!isRight)
-        wrong.push(`the repository of ${id} does not say what the ledger says; the next start mends it`)
+      if (!isRight) wrong.push(`the repository of ${id} does not match the ledger; the next start repairs it`)
     }
     return wrong
   }
@@ -129,28 +128,29 @@ export async function examine(deps: {
     const found: string[] = []
     for (const id of await deps.store.copies(deps.workspaceId)) {
       if (!workspaceIds.includes(id))
-        found.push(`the working copy ${id} is not there, and a conversation works in it`)
+        found.push(`the working copy ${id} is missing, but a conversation works in it`)
     }
     for (const id of workspaceIds) {
       const pending = await deps.store.pending(id)
-      if (pending)
-        found.push(`a ${pending.kind} has not been finished; a running server finishes it by itself`)
+      if (pending) found.push(`a ${pending.kind} is unfinished; a running server finishes it`)
       const failed = await deps.store.failed(id)
       if (failed) {
         found.push(
-          `a ${failed.kind} of ${failed.at} could be neither finished nor undone (${failed.reason}); ` +
-            `the files as they were before it: waymark restore ${failed.safetyCheckpoint?.slice(0, 10)} -c ${failed.conversationId}`,
+          `a ${failed.kind} at ${failed.at} could be neither finished nor undone (${failed.reason}); ` +
+            `to restore the old files: waymark restore ${failed.safetyCheckpoint?.slice(0, 10)} -c ${failed.conversationId}`,
         )
       }
     }
     const deleted = await deps.store.expiredAmong(conversationsOnDisk(dataDir))
     if (deleted.length > 0) {
       found.push(
-        `${deleted.length} deleted conversations still have checkpoints; the hourly collection drops them`,
+        `${deleted.length} deleted conversations still have checkpoints; the hourly collection removes them`,
       )
     }
     for (const { path, file } of listRescued(join(dataDir, 'rescued'))) {
-      found.push(`${path} was written to while it was replaced; its last state is ${join(dataDir, file)}`)
+      found.push(
+        `${path} was modified while it was being replaced; its last version is ${join(dataDir, file)}`,
+      )
     }
     if (existsSync(join(dataDir, 'manifest.db'))) {
       const manifest = openManifest(join(dataDir, 'manifest.db'))
@@ -158,7 +158,7 @@ export async function examine(deps: {
       manifest.close()
       if (failed !== null) {
         found.push(
-          `watching missed changes and is off; \`waymark doctor --watch-again\` turns it on (${failed})`,
+          `file watching missed changes and is off; turn it on with \`waymark doctor --watch-again\` (${failed})`,
         )
       }
     }
@@ -166,7 +166,7 @@ export async function examine(deps: {
   }
 }
 
-/** Lets a workspace be watched again after a change was missed. */
+/** Turns file watching on again after it missed a change. */
 export function watchAgain(dataDir: string): void {
   const manifest = openManifest(join(dataDir, 'manifest.db'))
   manifest.setNote('watching_failed', null)

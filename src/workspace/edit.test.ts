@@ -29,7 +29,7 @@ describe("a tool's edit", () => {
     write('a.txt', 'then')
     await one.checkpoint()
     write('a.txt', saved)
-    // Looking at the files stores them, and makes no checkpoint.
+    // A look-ahead stores the files without making a checkpoint.
     await one.workspace.lookAhead()
     const edited = await one.tool('a.txt', text)
     if (!edited.isDone) throw new Error(edited.why)
@@ -39,7 +39,7 @@ describe("a tool's edit", () => {
     expect(readFileSync(at('a.txt'))).toEqual(Buffer.from(saved))
   })
 
-  it('[W10] needs no checkpoint for what a checkpoint has, or what a tool wrote', async () => {
+  it('[W10] makes no checkpoint for a file that a checkpoint has or a tool wrote', async () => {
     one = openTestWorkspace()
     write('a.txt', 'then')
     await one.checkpoint()
@@ -49,7 +49,7 @@ describe("a tool's edit", () => {
     expect(await one.tool('a.txt', null)).toEqual({ isDone: false, why: 'missing' })
   })
 
-  it('[W10] is refused when the file is not the one that was read', async () => {
+  it('[W10] is refused when the file has changed since it was read', async () => {
     one = openTestWorkspace()
     write('a.txt', 'changed since')
     const checkpoint = { label: 'x', parents: [], time: 1 }
@@ -59,7 +59,7 @@ describe("a tool's edit", () => {
     expect(read('a.txt')).toBe('changed since')
   })
 
-  it('[R4] touches nothing when the run is not held any more', async () => {
+  it('[R4] touches nothing when the worker has lost the run', async () => {
     one = openTestWorkspace()
     write('a.txt', 'newer work')
     const command = {
@@ -72,7 +72,7 @@ describe("a tool's edit", () => {
     expect(read('a.txt')).toBe('newer work')
   })
 
-  it('[W10] starts again when an editor saves in that moment', async () => {
+  it('[W10] starts over when an editor saves the file meanwhile', async () => {
     one = openTestWorkspace()
     write('a.txt', 'then')
     const saves = ['first save', 'second save']
@@ -83,7 +83,7 @@ describe("a tool's edit", () => {
       if (made) kept.push(made.id)
       const save = saves.shift()
       if (save === undefined) return
-      // As editors do it: a new file takes the place of the old one.
+      // Like an editor: a new file replaces the old one.
       write('.a.txt.swp', save)
       renameSync(at('.a.txt.swp'), at('a.txt'))
     })
@@ -93,7 +93,7 @@ describe("a tool's edit", () => {
     expect(versions).toEqual(['then', 'first save', 'second save'])
   })
 
-  it('[W5] restores a file that a killed edit had taken', async () => {
+  it('[W5] is rolled back at the next start when it was killed after moving the file aside', async () => {
     one = openTestWorkspace()
     write('src/a.txt', 'a person wrote this')
     await one.workspace.close()
@@ -107,7 +107,7 @@ describe("a tool's edit", () => {
     expect((await one.workspace.condition()).rescued).toEqual([])
   })
 
-  it('[W10] rescues what a program writes to the replaced file, under its path', async () => {
+  it('[W10] rescues what a program still writes to the replaced file, under its path', async () => {
     one = openTestWorkspace()
     write('logs/a.log', 'one\n')
     await one.checkpoint()
@@ -138,7 +138,7 @@ describe('a restore', () => {
       }
       await one.restore(target)
       onPlanned = () => {}
-      // The file has lost its name; the program does not know.
+      // The file was replaced, but the program still has the old one open.
       writeSync(file, 'late\n', how === 'append' ? null : 0)
       closeSync(file)
       expect(read('a.log')).toBe('target\n')
@@ -152,7 +152,7 @@ describe('a restore', () => {
     },
   )
 
-  it('[W5] a restore that was killed before its last look rescues what was written since', async () => {
+  it('[W5] rescues late writes when it was killed before its final check', async () => {
     one = openTestWorkspace()
     write('saved.txt', 'then')
     await one.checkpoint()

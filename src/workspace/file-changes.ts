@@ -12,33 +12,34 @@ import type { ResetDone, Restored } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
-import { asked } from './asked.ts'
+import { type CheckpointFrame, frameOf } from './checkpoint-frame.ts'
 import type { MadeCheckpoint, RestoreReport } from './file-operations.ts'
-import { type CheckpointFrame, frameOf, type WorkSessionsDependencies } from './work-sessions.ts'
+import type { WorkSessionsDependencies } from './session-dependencies.ts'
+import { translated } from './workspace-failure.ts'
 
 /**
- * Restore, reset and approve: each holds its workspace in the database from its beginning to its last frame, so that no run
- * begins meanwhile (W8), and that the next process knows after a crash what to finish (W5).
+ * Restore, reset and approve. Each holds its workspace in the database from its start to its last frame, so that no run
+ * starts meanwhile (W8) and the next process knows after a crash what to finish (W5).
  *
  *   begun ──► safety checkpoint stored ──► files restored ──► frames stored, workspace released
  *     │                 │                        │
- *     │                 │                        ├─ refused: taken back, or failed when that is not possible
- *     └─ killed: released                        └─ killed: restored again, the same way
+ *     │                 │                        ├─ refused: undone, or failed when that is not possible
+ *     └─ killed: released                        └─ killed: restored again in the same way
  *
  * A file in the data folder marks a change that may be finished later. It is removed before anything else when a change is
- * refused: removing works on a full disk, where the database may not be able to take a write.
+ * refused: removing a file works on a full disk, where a write to the database may fail.
  */
 export interface FileChanges {
-  /** A change that touches no files. */
-  carryOut<T>(
+  /** Runs a change under the workspace's lock; `restore` is one that changes files. */
+  runChange<T>(
     kind: WorkChange['kind'],
     command: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T>
-  putBack<K extends 'restore' | 'reset'>(
+  restore<K extends 'restore' | 'reset'>(
     kind: K,
     command: WorkCommand,
-    /** What is wanted; asked for when the workspace is held. */
+    /** Returns the target; called while the workspace is held. */
     wanted: () => Promise<Wanted>,
   ): Promise<K extends 'reset' ? ResetDone : Restored>
   recover(): Promise<void>
@@ -67,7 +68,7 @@ export interface FileChangesDependencies extends WorkSessionsDependencies {
     state: Pick<WorkState, 'lastNumber'>,
     wanted: Safety,
   ): Promise<{ made: MadeCheckpoint; frame: CheckpointFrame }>
-  follow(tenant: string, id: ConversationId): Promise<void>
+  writeRepository(tenant: string, id: ConversationId): Promise<void>
 }
 
 /** A change whose files may have been touched. */
@@ -76,13 +77,17 @@ type Safe = WorkChange & { target: string; safety: CheckpointFrame }
 export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   const { store, workspace, workspaceId, dataDir, take, log } = deps
 
-  async function carryOut<T>(
+  async function runChange<T>(
     kind: WorkChange['kind'],
     { tenant, conversationId, by, idempotency }: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T> {
     const release = deps.hold()
-    if (!release) throw new WaymarkError('workspace_busy', 'Files are being put back here already.')
+    if (!release)
+      throw new WaymarkError(
+        'workspace_busy',
+        'Files are already being restored here. Try again when that has finished.',
+      )
     try {
       await finishPending()
       const id = randomBytes(8).toString('hex')
@@ -112,7 +117,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       return done
     } catch (error) {
       rmSync(markOf(change), { force: true })
-      await takeBack(change, error as Error)
+      await undoChange(change, error as Error)
       throw error
     }
   }
@@ -124,10 +129,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     writeFileSync(markOf(change), '')
   }
 
-  /** Takes back what was done to files, and nothing that others have done since; then releases the workspace. */
-  async function takeBack(change: WorkChange, why: Error): Promise<void> {
+  /** Undoes the change's effect on files, but no changes made since; then releases the workspace. */
+  async function undoChange(change: WorkChange, why: Error): Promise<void> {
     const isDiskFull = why instanceof WaymarkError && why.code === 'disk_full'
-    if (!isSafe(change) || isDiskFull) return await store.abandon(workspaceId, change)
+    if (!hasSafetyCheckpoint(change) || isDiskFull) return await store.abandon(workspaceId, change)
     const { target, safety, paths } = change
     try {
       await workspace.undo({ target, safety: safety.checkpoint_id, paths })
@@ -138,14 +143,11 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
         safety: safety.checkpoint_id,
         conversation: change.conversationId,
       }
-      log.error(
-        details,
-        'a change of files could be neither finished nor taken back; restore its safety checkpoint',
-      )
+      log.error(details, 'a file change could be neither finished nor undone; restore its safety checkpoint')
       return await store.fail(
         workspaceId,
         change,
-        `${why.message} It could not be taken back: ${(error as Error).message}`,
+        `${why.message} It could not be undone: ${(error as Error).message}`,
       )
     }
     await store.abandon(workspaceId, change)
@@ -154,58 +156,60 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   function logSkipped({ kind, conversationId }: WorkChange, answer: unknown): void {
     const { skipped = [] } = answer as { skipped?: { path: string; reason: string }[] }
     for (const { path, reason } of skipped)
-      log.info({ kind, conversation: conversationId, path, reason }, 'left a file as it is')
+      log.info({ kind, conversation: conversationId, path, reason }, 'skipped a file')
   }
 
-  /** It has happened, whether the repository can say so now or only after the next checkpoint. */
+  /** The change is stored, so a failed write to the repository is only logged; the next checkpoint updates it. */
   async function followOrSay({ tenant, conversationId }: WorkChange): Promise<void> {
-    await deps.follow(tenant, conversationId).catch((error: unknown) => {
+    await deps.writeRepository(tenant, conversationId).catch((error: unknown) => {
       log.error({ err: error, conversation: conversationId }, 'a repository could not be written')
     })
   }
 
-  /** The index follows (W9); should it not be able to, it does before the next question. */
+  /** Updates the index (W9); if that fails, it is updated before the next message is answered. */
   async function filesChanged(): Promise<void> {
     await deps.onFilesChanged?.(workspaceId).catch((error: unknown) => {
-      log.error({ err: error }, 'the index could not be brought up to date')
+      log.error({ err: error }, 'the index could not be updated')
     })
   }
 
   async function finishPending(): Promise<void> {
     const pending = await store.pending(workspaceId)
     if (!pending) return
-    if (!isSafe(pending)) return await store.abandon(workspaceId, pending)
+    if (!hasSafetyCheckpoint(pending)) return await store.abandon(workspaceId, pending)
     const wanted = [pending.target, pending.safety.checkpoint_id]
-    if (!(await asked(workspace.has(wanted)))) {
+    if (!(await translated(workspace.has(wanted)))) {
       // The store was lost: the change can be neither finished nor rolled back.
       log.error(
         { change: pending.id, kind: pending.kind },
-        'a change of files can not be finished: its checkpoints are gone',
+        "a file change can't be finished: its checkpoints are missing",
       )
       return await store.abandon(workspaceId, pending)
     }
-    // It was refused, and only the database could not be told.
+    // The change was refused, but the database could not be updated.
     if (pending.isSafetyListed && !existsSync(markOf(pending))) {
-      return await takeBack(pending, new Error('It was refused.'))
+      return await undoChange(pending, new Error('The change was refused.'))
     }
-    const done = await putFilesBack(pending)
+    const done = await restoreFiles(pending)
     try {
       await store.finish(workspaceId, pending, done)
       rmSync(markOf(pending), { force: true })
       await followOrSay(pending)
     } catch (error) {
       if (!(error instanceof WaymarkError) || error.code !== 'conversation_not_found') throw error
-      // The conversation was deleted in the meantime: the files are as requested, and there is no ledger to tell.
+      // The conversation was deleted in the meantime: the files are as requested, and there is no ledger to append to.
       await store.abandon(workspaceId, pending)
     }
   }
 
-  /** From what the change itself says, so that it can be done again, also when its conversation has gone. */
-  async function putFilesBack(change: Safe): Promise<Done<unknown>> {
+  /** Uses only the change's own data, so that it can be repeated even after its conversation was deleted. */
+  async function restoreFiles(change: Safe): Promise<Done<unknown>> {
     const { target, safety, paths, kind } = change
     const label = labels.restoredTo(target)
     const after = kind === 'reset' ? {} : { checkpointAfter: { label, time: deps.clock.now() } }
-    const restored = await asked(workspace.restore({ target, safety: safety.checkpoint_id, paths, ...after }))
+    const restored = await translated(
+      workspace.restore({ target, safety: safety.checkpoint_id, paths, ...after }),
+    )
     const { made, ...done } = restored
     const report = { ...done, skipped: [...done.skipped, ...(change.spared ?? [])] }
     return made
@@ -247,26 +251,21 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   }
 
   return {
-    carryOut,
-    putBack: (kind, command, wanted) =>
-      carryOut(kind, command, async (change) => {
+    runChange,
+    restore: (kind, command, wanted) =>
+      runChange(kind, command, async (change) => {
         const { target, paths, safety, spared = [] } = await wanted()
         const { frame } = await take(safety.state, safety)
-        const safe: Safe = Object.assign(change, {
-          target,
-          paths,
-          spared,
-          safety: frame,
-          isSafetyListed: true,
-        })
-        await store.note(workspaceId, safe)
-        return (await putFilesBack(safe)) as Done<never>
+        const planned = { ...change, target, paths, spared, safety: frame, isSafetyListed: true }
+        await store.note(workspaceId, planned)
+        // Until here no file was touched, so a failure has nothing to undo.
+        return (await restoreFiles(Object.assign(change, planned))) as Done<never>
       }),
     async recover() {
       // Don't lock the workspace when there is nothing to do.
       if (!(await store.pending(workspaceId))) return
       const release = deps.hold()
-      // The process that holds it finishes it.
+      // The process that holds the lock finishes the change.
       if (!release) return
       try {
         await finishPending()
@@ -281,6 +280,6 @@ function rescuedFields({ rescued }: RestoreReport): Pick<RestoreReport, 'rescued
   return rescued.length > 0 ? { rescued } : {}
 }
 
-function isSafe(change: WorkChange): change is Safe {
+function hasSafetyCheckpoint(change: WorkChange): change is Safe {
   return change.target !== null && change.safety !== null
 }

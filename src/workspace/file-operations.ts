@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Git } from '../git/git.ts'
+import type { ToolWritten } from '../manifest/manifest.ts'
 import { type Aside, createAside, settleRetired, undoKilledEdit } from './aside.ts'
 import { type BytePath, fromShown, shownPath } from './byte-path.ts'
 import { readCommit } from './commit.ts'
@@ -9,22 +10,25 @@ import { nameOf, parentOf } from './entry-path.ts'
 import { skipReasons } from './file-swap.ts'
 import { usualPermissions } from './folder-tree.ts'
 import { type Look, lookAt } from './look.ts'
-import type { ToolWritten } from './manifest.ts'
 import { createOpenFolders, type OpenFolders } from './open-folder.ts'
 import { objectId } from './pack.ts'
 import type { Rescued } from './rescued.ts'
-import { DiskFull, type RestoreOutcome, restore } from './restore.ts'
+import { DiskFull, isDiskFull, type RestoreOutcome, restore } from './restore.ts'
 import type { RestorePlan, Skipped } from './restore-plan.ts'
 import { entryIn } from './trees.ts'
 
-/** Changes of files: a restore's plan, and a tool's edit. Only to be used while the workspace is locked. */
+/** Changes files: applies a restore plan or a tool's edit. Use only while the workspace is locked. */
 export interface FileOperations {
-  /** Carries a plan out, then does what becomes durable together with the files. If either fails, all is taken back. */
-  apply<T>(plan: RestorePlan, then: () => Promise<T>): Promise<{ report: RestoreReport; made: T }>
+  /** Applies a plan, then runs `then`, which becomes durable together with the files. Rolls back both if either fails. */
+  apply<T>(
+    plan: RestorePlan,
+    then: () => Promise<T>,
+    commit: () => void,
+  ): Promise<{ report: RestoreReport; made: T }>
   edit(command: EditCommand, confirm: (kept: MadeCheckpoint | null) => Promise<void>): Promise<EditOutcome>
-  /** Undoes a killed edit, and takes the last look that a killed process did not take. */
+  /** Undoes a killed edit, and does the last check that a killed process missed. */
   recover(): void
-  /** The last look at what was replaced, before it is dropped. */
+  /** Checks the replaced files one last time and deletes them. */
   settle(): void
 }
 
@@ -32,7 +36,7 @@ export interface FileOperationsDependencies {
   git: Git
   root: BytePath
   dataDir: string
-  /** Each working copy has its own: the paths in it are relative to its root. */
+  /** Each working copy has its own, because the paths in it are relative to the copy's root. */
   scratch: string
   rescued: string
   umask: number
@@ -53,10 +57,10 @@ export interface CheckpointCommand {
 export interface MadeCheckpoint {
   id: string
   files: number
-  /** Against its first parent. */
+  /** Compared with its first parent. */
   changed: number
   excluded: number
-  /** Whether its first parent has just the same, permissions and empty folders too. */
+  /** True if its first parent has the same files, permissions and empty folders. */
   isSame: boolean
 }
 
@@ -64,7 +68,7 @@ export interface RestoreReport {
   restored: string[]
   deleted: string[]
   skipped: { path: string; reason: string }[]
-  /** Files that a program went on writing to after they were replaced; kept under their own paths. */
+  /** Files that a program kept writing to after they were replaced; stored under their own paths. */
   rescued: { path: string; file: string }[]
 }
 
@@ -72,16 +76,16 @@ export interface EditCommand {
   path: string
   /** Null deletes the file. */
   bytes: Uint8Array | null
-  /** SHA-256 of the file as the caller read it; refused when the file differs. Undefined: whatever is there. */
+  /** SHA-256 of the file as the caller read it; the edit is refused if it differs. Undefined accepts any content. */
   expected?: string | undefined
-  /** How to keep a file that no checkpoint has. */
+  /** The checkpoint to take first when no checkpoint has the file. */
   checkpoint: CheckpointCommand
 }
 
 export type EditOutcome =
   | {
       isDone: true
-      /** The bytes that were there; null when there were none, or too many to be shown. */
+      /** The previous bytes; null when the file did not exist or is too large to return. */
       before: Uint8Array | null
       wasThere: boolean
       kept: MadeCheckpoint | null
@@ -89,9 +93,9 @@ export type EditOutcome =
     }
   | { isDone: false; why: 'changed' | 'not_a_file' | 'missing' }
 
-/** Replaced files are looked at once more after this time, then dropped. */
+/** Replaced files are checked once more after this time, then deleted. */
 const LAST_LOOK_MS = 1000
-/** How often an edit starts again because the file changes at that very moment. */
+/** How often an edit is tried while the file keeps changing. */
 const EDIT_ATTEMPTS = 5
 const MAX_REMEMBERED_EDITS = 10_000
 const MAX_RETURNED_BYTES = 10 * 1024 * 1024
@@ -100,7 +104,7 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
   const { git, root, dataDir, scratch, rescued, isStored, checkpoint, inTurn } = deps
   const editing = { folder: join(scratch, 'edit'), rescued }
   const restoring = { folder: join(scratch, 'restore'), rescued }
-  /** What tools wrote last, by path: it is in the ledger, and needs no checkpoint before the next edit. */
+  /** The last object that tools wrote, by path: the ledger has it, so the next edit needs no checkpoint first. */
   const written = new Map<BytePath, string>()
   let retired: ReturnType<Aside['retire']>[] = []
   let lastLook: NodeJS.Timeout | undefined
@@ -118,7 +122,6 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
     if (late.length > 0) deps.onRescued?.(late.map(shownRescue))
   }
 
-  /** The last look at what was replaced. */
   function settle(): void {
     clearTimeout(lastLook)
     const waiting = retired
@@ -135,10 +138,11 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
     lastLook.unref()
   }
 
-  /** Carries a plan out, then does what becomes durable together with the files. If either fails, all is taken back. */
+  /** Applies a plan, then runs `then`, which becomes durable together with the files, and commits the manifest. Rolls the files back if any of it fails. */
   async function apply<T>(
     plan: RestorePlan,
     then: () => Promise<T>,
+    commit: () => void,
   ): Promise<{ report: RestoreReport; made: T }> {
     const aside = createAside({ ...restoring, isStored, paths: plan.actions.map((action) => action.path) })
     const folders = createOpenFolders(root)
@@ -148,12 +152,13 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
       try {
         aside.useReserve()
         const [made] = await Promise.all([then(), carried.durable])
+        commit()
         const report = shownReport(carried, aside.lookAgain(folders))
         retire(aside)
         return { report, made }
       } catch (error) {
         carried.rollBack()
-        throw error
+        throw isDiskFull(error) ? new DiskFull(error) : error
       }
     } catch (error) {
       aside.clear()
@@ -172,7 +177,7 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
     }
   }
 
-  /** Whether these bytes are in the last checkpoint, or were written by a tool. */
+  /** True if the last checkpoint has these bytes or a tool wrote them. */
   async function isKept(
     path: BytePath,
     found: Exclude<Look, 'other'>,
@@ -204,7 +209,7 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
         if (await isKept(path, found, kept?.id ?? command.checkpoint.parents[0])) await confirm(null)
         else {
           const made = await checkpoint(command.checkpoint)
-          // Listed before it counts as kept: it may hold a version that was saved since we looked.
+          // Store its frame before it counts as kept. If it has a newer version than `found`, try again.
           await confirm(made)
           kept = made
           if (!(await isKept(path, found, made.id))) continue
@@ -224,13 +229,13 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
     }
   }
 
-  /** Null when the file had changed once more. */
+  /** Returns null when the file has changed again. */
   async function swapOne(
     folders: OpenFolders,
     action: RestorePlan['actions'][number],
   ): Promise<Rescued[] | null> {
     const aside = createAside({ ...editing, paths: [action.path] })
-    // A tool leaves folders as they are.
+    // A tool's edit never removes folders.
     const rest = { makeFolders: [], removeFolders: [], skipped: [], isKnownFolder: async () => true }
     const plan: RestorePlan = { actions: [action], ...rest }
     try {

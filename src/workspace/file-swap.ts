@@ -6,27 +6,27 @@ import type { OpenFolder, OpenFolders } from './open-folder.ts'
 import type { Action } from './restore-plan.ts'
 
 /**
- * Replaces or removes one file. Whatever is in its place is first taken aside in one step and compared with what the store
- * has: only that is ever replaced or removed, and what was written in that very moment goes back (W4). Tools and restores
- * change files through this alone.
+ * Replaces or removes one file. It first moves the current entry aside in one step and compares it with the stored one: only
+ * a stored entry is ever replaced or removed, and one that was written at that moment is restored (W4). Tools and restores
+ * change files only through this.
  */
 export interface FileSwap {
-  /** Puts the file that `aside` has ready in place, or a link to `linkTarget`. */
+  /** Puts the file that `aside` has prepared in place, or a link to `linkTarget`. */
   write(action: Action, linkTarget: Buffer | null): void
   remove(action: Action): void
-  /** Takes back what `write` or `remove` did, unless the file has changed since. Needs no space. */
+  /** Undoes `write` or `remove`, unless the file has changed since. Needs no disk space. */
   takeBack(action: Action): void
 }
 
 export const skipReasons = {
-  changed: 'it has changed meanwhile',
-  gone: 'it was deleted meanwhile',
-  missing: 'its bytes are missing from the store',
-  unsaved: 'something that was not saved is in its place',
-  inTheWay: 'a symbolic link, or a file that was not saved, is in the way',
+  changed: 'it changed in the meantime',
+  gone: 'it was deleted in the meantime',
+  missing: 'its content is missing from the store',
+  unsaved: 'an unsaved file or folder is in its place',
+  inTheWay: 'a symbolic link or an unsaved file is in the way',
 } as const
 
-/** The file is left as it is, and why. */
+/** The file is left unchanged; the message says why. */
 export class Skip extends Error {}
 
 export function createFileSwap({ folders, aside }: { folders: OpenFolders; aside: Aside }): FileSwap {

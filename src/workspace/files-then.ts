@@ -5,10 +5,10 @@ import { type BytePath, joined, shownPath, toBytePath } from './byte-path.ts'
 import type { ObjectStore } from './object-store.ts'
 import { entryIn, FOLDER_MODE, readTree, type TreeEntry, treeWith } from './trees.ts'
 
-/** The files as they were in the middle of a run: its checkpoint, and what tools had done to them by then. */
+/** The files in the middle of a run: its checkpoint, plus the edits that tools had made by then. */
 export interface EditedTree {
   tree: string
-  /** Files with an edit that can't be carried out here: they are shown as they were before it. */
+  /** Files with an edit that can't be applied: they are shown as they were before it. */
   unsure: { path: string; reason: string }[]
 }
 
@@ -41,7 +41,7 @@ export async function withEdits(
   }
 }
 
-/** A file that takes a folder's place takes that of all that was in it; one in a folder, that of a file of its name. */
+/** A file that replaces a folder replaces everything in it; a file in a folder replaces a file of the folder's name. */
 function put(changed: Map<BytePath, TreeEntry | null>, path: BytePath, entry: TreeEntry | null): void {
   if (entry) {
     for (const other of changed.keys()) if (other.startsWith(`${path}/`)) changed.delete(other)
@@ -52,7 +52,7 @@ function put(changed: Map<BytePath, TreeEntry | null>, path: BytePath, entry: Tr
   changed.set(path, entry)
 }
 
-/** What the edit made of it, or why that is not known. */
+/** Returns the file after the edit, or the reason why it is unknown. */
 async function edited(
   git: Git,
   objects: ObjectStore,
@@ -60,13 +60,13 @@ async function edited(
   { change, diff }: FileEditThen,
 ): Promise<TreeEntry | null | string> {
   if (change === 'deleted') return null
-  if (before?.mode === LINK_MODE) return 'it is a link, and what it leads to was changed'
-  if (diff === null) return 'its diff was too large to be kept'
+  if (before?.mode === LINK_MODE) return 'it is a link, and its target was changed'
+  if (diff === null) return 'its diff was too large to be stored'
   const old = before && before.mode !== FOLDER_MODE ? await git.read(before.oid) : null
   const text = applyPatch(change === 'added' ? '' : (old?.body.toString() ?? ''), diff, {
     autoConvertLineEndings: false,
   })
-  if (text === false) return 'its diff does not fit what was there'
+  if (text === false) return 'its diff does not apply to the previous content'
   const oid = objects.put('blob', Buffer.from(text))
   return { mode: before && before.mode !== FOLDER_MODE ? before.mode : NEW_FILE_MODE, oid }
 }

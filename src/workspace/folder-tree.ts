@@ -1,20 +1,8 @@
+import type { FileEntry } from '../manifest/manifest.ts'
 import { type BytePath, joined } from './byte-path.ts'
 import type { FolderRules, LeftOut } from './ignore-rules.ts'
 
-/** What we know of the workspace's files, in memory: the manifest as a tree. */
-
-/** A file or a symbolic link, as it was when its bytes were stored. */
-export interface FileEntry {
-  size: number
-  mtime: bigint
-  ctime: bigint
-  ino: bigint
-  /** All of it, as lstat tells. */
-  mode: number
-  oid: string
-  /** Changed so shortly before it was read that its times would not show another change. */
-  isRacy: boolean
-}
+/** The known state of the workspace's files, in memory: the manifest as a tree. */
 
 export interface Folder {
   name: BytePath
@@ -24,11 +12,11 @@ export interface Folder {
   folders: Map<BytePath, Folder>
   leftOut: Map<BytePath, LeftOut>
   rules: FolderRules | null
-  /** Why the folder is left out, where we look into it all the same. */
+  /** Why the folder is left out, if we scan it anyway. */
   inside: LeftOut | null
-  /** Tells it from another folder that comes in its place. */
+  /** Distinguishes the folder from one that replaces it. */
   identity: string
-  /** The id of its tree object; null when it has to be made again. */
+  /** The id of its tree object; null when it must be rebuilt. */
   tree: string | null
 }
 
@@ -36,7 +24,7 @@ export interface FolderTree {
   root: Folder
   fileCount(): number
   leftOutCount(): number
-  /** Files whose permissions are not what a new file would get. */
+  /** Files whose permissions differ from those of a new file. */
   oddModes: ReadonlyMap<BytePath, number>
   setFile(folder: Folder, name: BytePath, entry: FileEntry): void
   removeFile(folder: Folder, name: BytePath): void
@@ -44,15 +32,15 @@ export interface FolderTree {
   removeFolder(folder: Folder): void
   setLeftOut(folder: Folder, leftOut: Map<BytePath, LeftOut>): void
   leaveOut(folder: Folder, name: BytePath, why: LeftOut): void
-  /** Captured after all. */
+  /** The entry is no longer left out. */
   unleave(folder: Folder, name: BytePath): void
-  /** No longer there at all. */
+  /** The entry no longer exists. */
   forget(folder: Folder, name: BytePath): void
   find(path: BytePath): FileEntry | null
   findFolder(path: BytePath): Folder | null
-  /** What has changed since this was last called: the files' rows, and of those the ones with other content. */
+  /** Returns the changes since the last call: the files' rows, and the paths whose content or mode changed. */
   takeChanges(): { rows: Map<BytePath, FileEntry | null>; contents: Set<BytePath> }
-  /** Whether what is recorded beside the tree may have changed since this was last called. */
+  /** Returns true if the checkpoint's record may have changed since the last call. */
   takeRecordChanged(): boolean
 }
 
@@ -92,7 +80,7 @@ export function createFolderTree(options: {
 
   function touch(folder: Folder): void {
     for (let at: Folder | null = folder; at && at.tree !== null; at = at.parent) at.tree = null
-    // A folder above may have been made anew while one below kept its tree.
+    // A parent folder may have been recreated while one below kept its tree.
     for (let at = folder.parent; at; at = at.parent) at.tree = null
   }
 

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 
-/** Larger ones are not indexed, and need not be read to know it. */
+/** Larger files are not indexed, so they need not be read. */
 const MAX_BYTES = 1024 * 1024
 
-/** What files hold now, by their hash: times may lie. */
+/** Hashes the files' current content, because timestamps are unreliable. */
 export function hashesOf(root: string, paths: readonly string[]): (string | null)[] {
   const folders = new Map<string, boolean>()
   const isInside = (folder: string) => {

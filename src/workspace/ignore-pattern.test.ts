@@ -9,7 +9,7 @@ import { createIgnoreRules, type FolderRules } from './ignore-rules.ts'
 
 const names = ['a', 'b', 'ab', 'abc', 'a b', 'x.log', '#c', '!d', 'A', 'é', 'f]', 'g*', 'h\\', 'n1']
 
-describe('patterns of .gitignore', () => {
+describe('.gitignore patterns', () => {
   let root: string
   const files: string[] = []
 
@@ -26,7 +26,7 @@ describe('patterns of .gitignore', () => {
   })
   afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-  /** The files that are left, walking down from the root as a scan does. */
+  /** The files that are not ignored, walking down from the root as a scan does. */
   function left(text: string): string[] {
     const rules = createIgnoreRules({ include: [], exclude: [] })
     const bytes = (one: string) => Buffer.from(one).toString('latin1')
@@ -91,7 +91,7 @@ describe('patterns of .gitignore', () => {
   )
   const line = fc.array(piece, { minLength: 1, maxLength: 6 }).map((pieces) => pieces.join(''))
 
-  it('[T9] match as git matches them', () => {
+  it('[T9] match the same files as git does', () => {
     fc.assert(
       fc.property(fc.array(line, { minLength: 1, maxLength: 4 }), (lines) => {
         const text = `${lines.join('\n')}\n`
@@ -106,14 +106,14 @@ describe('patterns of .gitignore', () => {
     `${'**/a/'.repeat(60)}z`,
     `${'*a'.repeat(200)}z`,
     `${'[a-z]*'.repeat(100)}9`,
-  ])('[T9] take no longer for a pattern made to take for ever: %s', (pattern) => {
+  ])('[T9] match in bounded time, even for a pathological pattern: %s', (pattern) => {
     const rules = createIgnoreRules({ include: [], exclude: [] })
     const deep = Array.from({ length: 400 }, () => 'a').join('/')
     const root = rules.below(null, '', pattern, null)
     const at = { ...root, folder: deep, text: null, matcher: null, parent: root } as FolderRules
     const before = process.cpuUsage()
     for (let i = 0; i < 50; i++) expect(rules.reason(at, 'a'.repeat(200), false, null)).toBeNull()
-    // Minutes with a matcher that goes back; how fast this is lives in the benches.
+    // A backtracking matcher takes minutes; the benches measure the actual speed.
     expect(process.cpuUsage(before).user / 1e6).toBeLessThan(10)
   })
 })

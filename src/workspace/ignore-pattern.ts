@@ -1,25 +1,24 @@
 /**
- * Patterns as in .gitignore, matched as git's wildmatch does. A pattern becomes a list of steps, and all of them advance
- * together through the path, one character at a time: the cost is at most steps × characters, whatever the pattern.
- * Characters are bytes.
+ * Patterns as in .gitignore, matched as git's wildmatch does. A pattern is compiled to a list of steps that advance through
+ * the path together, one character at a time: the cost is at most steps × characters for any pattern. Characters are bytes.
  */
 export interface IgnorePattern {
   isNegated: boolean
   matches(path: string, name: string, isFolder: boolean): boolean
 }
 
-/** A step takes one character (`set`), or any number of them and then what follows. */
+/** A step matches one character (`set`), or any number of characters (`star`). */
 type Step =
   | { type: 'set'; has: (byte: number) => boolean }
-  /** `*`: stays for anything but a slash. `**`: stays for anything, and may skip the slash after it. */
+  /** `*` stays for any character but a slash. `**` stays for any character, and may skip the slash after it. */
   | { type: 'star'; crossesSlash: boolean; skips: boolean }
 
 const SLASH = 47
-/** How a step was reached. A star that has taken something needs its slash: it skips nothing any more. */
+/** How a step was reached. A star that has matched a character needs its slash, so it can no longer skip it. */
 const ENTERED = 1
 const STAYED = 2
 
-/** Null for a line without a pattern, or with one that matches nothing. */
+/** Returns null for a line without a pattern, or with one that matches nothing. */
 export function parseIgnorePattern(line: string): IgnorePattern | null {
   let text = trimEnd(line)
   if (text === '' || text.startsWith('#')) return null
@@ -38,7 +37,7 @@ export function parseIgnorePattern(line: string): IgnorePattern | null {
   }
 }
 
-/** Trailing spaces count only after a backslash; so does the carriage return of another system's line end. */
+/** Removes trailing spaces that no backslash escapes, and the carriage return of a CRLF line ending. */
 function trimEnd(line: string): string {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line
   let end = text.length
@@ -48,10 +47,10 @@ function trimEnd(line: string): string {
   return end < text.length && backslashes % 2 === 1 ? text.slice(0, end + 1) : text.slice(0, end)
 }
 
-/** `isPath` says that a slash is special. */
+/** With `isPath`, a slash is special. */
 export function compile(pattern: string, isPath: boolean): ((text: string) => boolean) | null {
   if (!/[*?[\\]/.test(pattern)) return (text) => text === pattern
-  // By far the most common: *.log
+  // By far the most common form, such as *.log.
   if (/^\*[^*?[\\/]*$/.test(pattern)) {
     const end = pattern.slice(1)
     return (text) => text.endsWith(end) && !(isPath && text.slice(0, text.length - end.length).includes('/'))
@@ -92,14 +91,14 @@ function stepsOf(pattern: string, isPath: boolean): Step[] | null {
 
 function star(pattern: string, from: number, to: number, isPath: boolean): Step {
   if (!isPath) return { type: 'star', crossesSlash: true, skips: false }
-  // Git compares the text before the first wildcard by itself and matches the rest as if it began there.
+  // Git compares the text before the first wildcard separately and matches the rest as if it began there.
   const isBegun = from === pattern.search(/[*?[\\]/) || pattern[from - 1] === '/'
   const isEnded = to === pattern.length || pattern[to] === '/' || pattern.startsWith('\\/', to)
   const crossesSlash = to - from > 1 && isBegun && isEnded
   return { type: 'star', crossesSlash, skips: crossesSlash && pattern[to] === '/' }
 }
 
-/** Which steps may come next, after each character. */
+/** Tracks the steps that may come next after each character. */
 function run(steps: readonly Step[], text: string): boolean {
   let now = new Uint8Array(steps.length + 1)
   let next = new Uint8Array(steps.length + 1)
@@ -127,7 +126,7 @@ function run(steps: readonly Step[], text: string): boolean {
   return now[steps.length] !== 0
 }
 
-/** A star may take nothing at all, and one that ends with a slash may take no folder. */
+/** A star may match nothing, and one that is followed by a slash may match no folder. */
 function enter(steps: readonly Step[], states: Uint8Array, from: number): void {
   const waiting = [from]
   for (let index = waiting.pop(); index !== undefined; index = waiting.pop()) {

@@ -1,7 +1,7 @@
 import { type BytePath, joined, toBytePath } from './byte-path.ts'
 import { type IgnorePattern, parseIgnorePattern } from './ignore-pattern.ts'
 
-/** Why something is not in a checkpoint (W3). */
+/** Why an entry is not in a checkpoint (W3). */
 export type LeftOut =
   | 'hidden'
   | 'gitignore'
@@ -15,7 +15,7 @@ export type LeftOut =
 const FOLDERS = new Set(['dist', 'build', 'target', 'node_modules', 'venv', '.venv', '__pycache__'])
 const FILES = /\.(pyc|pyo|so|dylib|dll)$/
 
-/** The rules for what lies directly in one folder: its own .gitignore and those above it. */
+/** The rules for the direct entries of one folder: its own .gitignore and those above it. */
 export interface FolderRules {
   folder: BytePath
   text: string | null
@@ -24,20 +24,20 @@ export interface FolderRules {
 }
 
 export interface IgnoreRules {
-  /** The rules of a folder with this .gitignore; the same object while nothing has changed. */
+  /** Returns the rules of a folder with this .gitignore, or `before` itself when nothing has changed. */
   below(
     parent: FolderRules | null,
     folder: BytePath,
     text: string | null,
     before: FolderRules | null,
   ): FolderRules
-  /** Why the entry is left out, or null. `inside` is why its folder is, where we look into it all the same. */
+  /** Why the entry is left out, or null. `inside` is why its folder is left out, if we scan it anyway. */
   reason(rules: FolderRules, name: BytePath, isFolder: boolean, inside: LeftOut | null): LeftOut | null
-  /** Whether something in a folder that is left out may be wanted. */
+  /** True if a left-out folder may contain entries that `include` names. */
   mayHold(path: BytePath): boolean
 }
 
-/** `include` and `exclude` are patterns as in a .gitignore at the root. What is named in both is excluded. */
+/** `include` and `exclude` are patterns as in a .gitignore at the root. `exclude` wins when both match. */
 export function createIgnoreRules(options: {
   include: readonly string[]
   exclude: readonly string[]
@@ -69,7 +69,7 @@ export function createIgnoreRules(options: {
   }
 }
 
-/** The innermost file with a pattern that matches decides. */
+/** The innermost .gitignore with a matching pattern decides. */
 function isGitignored(rules: FolderRules, path: BytePath, isFolder: boolean): boolean {
   for (let at: FolderRules | null = rules; at; at = at.parent) {
     if (!at.matcher) continue
@@ -81,13 +81,13 @@ function isGitignored(rules: FolderRules, path: BytePath, isFolder: boolean): bo
 }
 
 interface Matcher {
-  /** What the last pattern that matches the path itself says; null when none does. */
+  /** True if the last pattern that matches the path itself ignores it; null when no pattern matches. */
   decide(path: BytePath, isFolder: boolean): boolean | null
-  /** Whether the patterns take the path, or a folder that it is in. */
+  /** True if the patterns match the path or a folder above it. */
   isAtOrBelow(path: BytePath, isFolder: boolean): boolean
 }
 
-/** A project may bring any number of patterns; what is beyond this is captured although it is ignored. */
+/** A project may have any number of patterns; those beyond this limit have no effect, so their files are captured. */
 const MAX_PATTERNS = 5000
 const MAX_PATTERN_BYTES = 4096
 
@@ -98,7 +98,7 @@ function matcherOf(text: string): Matcher | null {
   for (const line of lines) {
     if (patterns.length >= MAX_PATTERNS) break
     const pattern = line.length > MAX_PATTERN_BYTES ? null : parseIgnorePattern(line)
-    // The last one decides, so it comes first.
+    // The last pattern decides, so it is tried first.
     if (pattern) patterns.unshift(pattern)
   }
   if (patterns.length === 0) return null

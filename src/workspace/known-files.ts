@@ -1,9 +1,9 @@
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
+import type { Manifest, ToolWritten } from '../manifest/manifest.ts'
 import { type BytePath, onDisk, shownPath } from './byte-path.ts'
 import { nameOf, parentOf } from './entry-path.ts'
 import { createFolderTree, type Folder, type FolderTree } from './folder-tree.ts'
 import { createIgnoreRules } from './ignore-rules.ts'
-import type { Manifest, ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { storeRecord } from './record.ts'
 import { createScan, MAX_KEPT_BYTES, type Scan } from './scan.ts'
@@ -11,22 +11,22 @@ import type { TrackedFiles } from './tracked-files.ts'
 import { storeTree } from './trees.ts'
 import { createFolderWatch, type FolderWatch } from './watch.ts'
 
-/** What we know of the workspace's files, and how it is kept up to date. Only to be used while the manifest is locked. */
+/** Keeps the known state of the workspace's files up to date. Use only while the manifest is locked. */
 export interface KnownFiles {
-  /** What is there now, as a tree and its record; durable with the store's next flush. */
+  /** Stores the current files as a tree and its record; durable after the store's next flush. */
   storeNow(): Promise<StoredNow>
-  /** The tree that was stored last, unless it is not known what has changed since. */
+  /** The tree that was stored last; null when later changes are unknown. */
   lastTree(): string | null
-  /** A time in milliseconds, later than any before it: what came first must be known for sure. */
+  /** Returns a strictly increasing time in milliseconds, so that the order of changes is certain. */
   stamp(time: number): number
-  /** A tool is about to write this file: one that the rules leave out is kept first (W3). */
+  /** Call before a tool writes this file: stores its content first if the rules leave it out (W3). */
   beforeWrite(path: BytePath): Promise<void>
-  /** Looks at everything; answers what the watches should have told and did not. */
+  /** Does a full scan and returns the changes that the watches missed. */
   verifyWatching(): Promise<BytePath[]>
   toolWritten(): ToolWritten[]
-  /** Reads the manifest, if that has not been done or another process has collected objects since. */
+  /** Reads the manifest, unless it has been read and no process has collected objects since. */
   load(): void
-  /** Something went wrong: nothing is known any more. */
+  /** Discards the known state after a failure. */
   forget(): void
   counts(): { files: number; leftOut: number; watchedFolders: number; isWatching: boolean }
 }
@@ -34,22 +34,22 @@ export interface KnownFiles {
 export interface StoredNow {
   tree: string
   record: string
-  /** How many files differ from the tree that was stored before it. */
+  /** The number of files that differ from the previously stored tree. */
   changed: number
 }
 
 export interface KnownFilesOptions {
   root: BytePath
-  /** Our own folder, relative to the root, or null when it lies elsewhere. */
+  /** Our own folder, relative to the root; null when it is outside. */
   own: BytePath | null
-  /** A folder of ours that can be watched. */
+  /** The folder for the watcher's own files. */
   cookies: string
   include: readonly string[]
   exclude: readonly string[]
   maxFileBytes: number
   umask: number
   watch: boolean
-  /** How many files there must be. Fewer are looked at faster than watches are worth. */
+  /** The minimum number of files for watching; with fewer, a full scan is cheaper. */
   watchedFrom?: number | undefined
   onProgress?: ((files: number) => void) | undefined
   manifest: Manifest
@@ -57,7 +57,7 @@ export interface KnownFilesOptions {
   tracked: TrackedFiles
 }
 
-/** A tool would overwrite a file that is too large to be kept first. */
+/** A tool would overwrite a file that is too large to be saved first. */
 export class TooLargeToKeep extends Error {}
 
 const WATCHED_FROM = 200
@@ -87,9 +87,9 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
 
   function load(): void {
     const now = manifest.note('generation')
-    // Another process may have noted what its tools wrote, or joined packs.
+    // Another process may have recorded files that its tools wrote, or joined packs.
     if (manifest.hasChangedElsewhere()) readToolWritten()
-    // Packs that have gone, by whomever: what was stored may not be any more.
+    // When packs were removed, objects may no longer be stored.
     const isWhole = objects.refresh()
     if (state && now === generation && isWhole) return
     forget()
@@ -97,7 +97,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
     readToolWritten()
     const files = createFolderTree({ umask, onFolderGone: (path) => watching?.remove(path) })
     for (const { path, entry } of manifest.files()) {
-      // A store that has lost objects must not be believed to have them.
+      // Skip files whose objects the store has lost.
       if (objects.has(entry.oid)) files.setFile(folderAt(files, parentOf(path)), nameOf(path), entry)
     }
     files.takeChanges()
@@ -123,11 +123,11 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
     record = null
   }
 
-  /** What is there, stored, if it is something that can be. */
+  /** Stores the current file or link; null for any other entry. */
   function keepBefore(at: BytePath): ToolWritten['before'] {
     const found = lstatSync(path(at), { throwIfNoEntry: false })
     if (found && found.size > MAX_KEPT_BYTES) {
-      throw new TooLargeToKeep(`${shownPath(at)} is too large to be kept before it is overwritten`)
+      throw new TooLargeToKeep(`${shownPath(at)} is too large to be saved before it is overwritten`)
     }
     const bytes = found?.isFile()
       ? readFileSync(path(at))
@@ -148,7 +148,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
   }
 
   async function look(): Promise<void> {
-    // Another commit, or another branch: hidden files may have joined the project, or left it.
+    // A commit or a change of branch may have added hidden files to the project, or removed them.
     if (await options.tracked.refresh()) {
       forget()
       load()
@@ -214,7 +214,7 @@ export function createKnownFiles(options: KnownFilesOptions): KnownFiles {
       await objects.flush()
       lastTree = null
       const late = await watching.hints()
-      // Overflown meanwhile, which shows: then everything is looked at the next time anyway.
+      // `late` is null after an overflow; then the next look is a full scan anyway.
       const missed = late ? [...contents].filter((at) => !isHinted(late, at)) : []
       if (missed.length > 0) {
         const when = new Date().toISOString()

@@ -3,7 +3,7 @@ import { gitMode, permissions } from './folder-tree.ts'
 import { objectId } from './pack.ts'
 import type { TreeEntry } from './trees.ts'
 
-/** A file or link as it is found, `other` for anything else, null for nothing. */
+/** A file or link as found on disk; `other` for any other entry, null for none. */
 export type Look = (TreeEntry & { permissions: number; bytes: Buffer }) | 'other' | null
 
 export function lookAt(place: string | Buffer): Look {

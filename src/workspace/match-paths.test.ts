@@ -10,7 +10,7 @@ const paths = [
   'docs/a-b.md',
 ]
 
-it('names that begin with it come first, then names and paths that contain it, then its letters in order', () => {
+it('ranks names by prefix first, then names and paths that contain the text, then its letters in order', () => {
   expect(matchPaths(paths, 'bas', 10)).toEqual(['src/basket.ts', 'test/BASE.txt', 'src/basket.test.ts'])
   expect(matchPaths(paths, 'src/', 10)).toEqual(['src/basket.ts', 'src/shop/cart.ts', 'src/basket.test.ts'])
   expect(matchPaths(paths, 'shop', 10)).toEqual(['src/shop/cart.ts'])

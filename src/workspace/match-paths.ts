@@ -1,6 +1,6 @@
 /**
- * The paths that a person may mean by what they have typed, the best first: names that begin with it, then names and paths that
- * contain it, then those that have its letters in this order.
+ * Lists the paths that match the typed text, best match first: names that start with it, then names and paths that contain
+ * it, then paths that contain its letters in the same order.
  */
 export function matchPaths(paths: readonly string[], typed: string, limit: number): string[] {
   const wanted = typed.toLowerCase()

@@ -4,16 +4,16 @@ import { createPackWriter, type ObjectType, objectId, type PackWriter } from './
 
 /** The objects that all conversations of a workspace share. We write them; git reads them. */
 export interface ObjectStore {
-  /** Stores the object, unless it is there, and answers its id. Durable with the next `flush`. */
+  /** Stores the object unless the store has it, and returns its id. Durable after the next `flush`. */
   put(type: ObjectType, body: Uint8Array): string
   has(oid: string): boolean
-  /** What was put lately, without asking git for it. */
+  /** Returns a recently put object from memory, without a call to git. */
   recent(oid: string): { type: ObjectType; body: Buffer } | null
-  /** Answers whether there was anything to store. */
+  /** Returns false when there was nothing to store. */
   flush(): Promise<boolean>
-  /** Forgets what was put since the last flush. */
+  /** Discards the objects put since the last flush. */
   discard(): void
-  /** Looks again at what packs there are, if there may be others; false when some have gone. */
+  /** Lists the packs again if the folder has changed; returns false when some were removed. */
   refresh(): boolean
   reload(): void
   packCount(): number
@@ -89,7 +89,7 @@ export function createObjectStore(objects: string): ObjectStore {
   }
 }
 
-/** The last objects, as many as there is room for: the next comparison and the next restore ask for them. */
+/** Caches the last objects up to a size limit: the next comparison or restore reads them. */
 function createRecent() {
   const known = new Map<string, { type: ObjectType; body: Buffer }>()
   let bytes = 0
@@ -113,7 +113,7 @@ function createRecent() {
   }
 }
 
-/** Changes whenever a pack comes or goes. */
+/** Changes whenever a pack is added or removed. */
 function stateOf(folder: string): string {
   const { mtimeNs, ino } = statSync(folder, { bigint: true })
   return `${ino}:${mtimeNs}`
@@ -123,7 +123,7 @@ export function indexNames(folder: string): string[] {
   return readdirSync(folder).filter((name) => name.startsWith('pack-') && name.endsWith('.idx'))
 }
 
-/** What a process that was killed left: half-written packs, and packs that never got their index. */
+/** Removes what killed processes left: half-written packs, and packs without an index. */
 export function clearLeftovers(objects: string): number {
   const folder = join(objects, 'pack')
   mkdirSync(folder, { recursive: true })

@@ -3,31 +3,31 @@ import { open } from 'node:fs/promises'
 import { type BytePath, onDisk } from './byte-path.ts'
 import { parentOf } from './entry-path.ts'
 
-/** A symbolic link, or something that is no folder, stands where a folder should be. */
+/** A symbolic link, or another entry that isn't a folder, is where a folder should be. */
 export class InTheWay extends Error {
   readonly code = 'ELOOP'
 }
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
-/** Where the system lets one open relative to a handle; elsewhere the path must do. */
+/** True if the system can open paths relative to a descriptor; otherwise we use the full path. */
 const HAS_HANDLES = existsSync('/proc/self/fd')
 const MAX_OPEN = 100
 
 export interface OpenFolder {
-  /** The path of an entry, as the file system takes it; it stays in this very folder whatever happens to its name. */
+  /** The path of an entry for file system calls; it stays in this folder even if the folder is renamed. */
   at(name: BytePath): string | Buffer
 }
 
 /**
- * Folders below the root, opened step by step and without following links, so that none made meanwhile leads out of the
- * workspace. They stay open for the next file in them.
+ * Folders below the root, opened one path component at a time without following links, so that a link created meanwhile
+ * can't lead out of the workspace. They stay open for the next file in them.
  */
 export interface OpenFolders {
-  /** Null when it is not there and not to be made. */
+  /** Null when the folder doesn't exist and `create` is false. */
   get(path: BytePath, create: boolean): OpenFolder | null
   /** Makes the entries of this folder durable. */
   sync(path: BytePath): Promise<void>
-  /** Closes all of them; they are opened again when they are needed. */
+  /** Closes all folders; `get` reopens them on demand. */
   close(): void
 }
 
@@ -62,7 +62,7 @@ export function createOpenFolders(root: BytePath): OpenFolders {
     async sync(path) {
       const folder = get(path, false)
       if (!folder) return
-      // A handle of its own: the shared one may be closed while the system is at work.
+      // Use a separate handle: the shared one may be closed during the sync.
       const handle = await open(folder.at('.'), O_RDONLY | O_DIRECTORY)
       try {
         await handle.sync()

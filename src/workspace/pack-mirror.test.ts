@@ -10,7 +10,7 @@ import { openWorkspace, type Workspace } from './workspace.ts'
 const s3 = inject('s3')
 const RECENT_MS = 2000
 
-/** Processes with a project and a data folder each, and one place for objects. */
+/** Processes that each have a project and a data folder, and share one object store. */
 describe.skipIf('missing' in s3)(
   `checkpoints in S3 ${'missing' in s3 ? `(skipped: ${s3.missing})` : ''}`,
   () => {
@@ -95,7 +95,7 @@ describe.skipIf('missing' in s3)(
       expect((await b.workspace.differences(first, second)).map((one) => one.path)).toEqual(['one.txt'])
     })
 
-    it('[W4] fetches a pack again that is gone from its folder', async () => {
+    it('[W4] fetches a pack again when its local file is missing', async () => {
       const a = machine('a')
       a.write('one.txt', 'first')
       const first = await a.checkpoint()
@@ -109,7 +109,7 @@ describe.skipIf('missing' in s3)(
       expect(again.files()).toEqual({ 'one.txt': 'first' })
     })
 
-    it('fetches everything into an empty folder, also large files in parts', async () => {
+    it('fetches everything into an empty folder, including large files in parts', async () => {
       const a = machine('a')
       // Text that does not compress, so that the pack has several parts.
       const large = Array.from({ length: 3_000_000 }, () => Math.random().toString(36).slice(2, 16)).join('')
@@ -120,7 +120,7 @@ describe.skipIf('missing' in s3)(
       expect(b.files()['large.txt'] === large).toBe(true)
     })
 
-    it('[W7] fails a checkpoint that can not be stored there, and stores it with the next', async () => {
+    it('[W7] fails a checkpoint when its upload fails, and uploads it with the next', async () => {
       const a = machine('a')
       a.write('one.txt', 'one')
       const wanted = place
@@ -129,7 +129,7 @@ describe.skipIf('missing' in s3)(
       broken.write('one.txt', 'one')
       await expect(broken.checkpoint()).rejects.toThrow(/no-such-bucket/)
       place = wanted
-      // The same folder with the right bucket: what had been written here only goes there too.
+      // With the right bucket, objects that exist only in this folder are uploaded too.
       await opened.pop()?.close()
       const mended = machine('broken')
       const id = await mended.checkpoint()
@@ -137,7 +137,7 @@ describe.skipIf('missing' in s3)(
       expect(a.files()).toEqual({ 'one.txt': 'one' })
     })
 
-    it('[D3] a collection leaves one pack, and others go on from it', async () => {
+    it('[D3] leaves one pack after a collection, and other processes continue from it', async () => {
       const [a, b] = [machine('a'), machine('b')]
       const ids: string[] = []
       for (let n = 0; n < 5; n++) {
@@ -148,33 +148,33 @@ describe.skipIf('missing' in s3)(
       expect((await packsThere()).length).toBeGreaterThan(4)
       await a.workspace.collect(ids.slice(2), Date.now(), 2)
       expect(await packsThere()).toHaveLength(1)
-      // The other process had relied on packs that are gone now.
+      // The other process relied on packs that no longer exist.
       b.write('two.txt', 'two')
       const after = await b.checkpoint()
       const c = machine('c')
       await c.restore(after)
       await c.restore(ids[4] as string)
       expect(c.files()).toEqual({ 'one.txt': 'number 4' })
-      // A second process collects for the same deletions without sending everything again.
+      // A second process collects for the same deletions without uploading everything again.
       const before = await packsThere()
       await b.workspace.collect(ids.slice(2), Date.now(), 2)
       expect(await packsThere()).toEqual(before)
     })
 
-    it('[W4] stores again what a collection in another process has dropped', async () => {
+    it('[W4] stores objects again after a collection in another process dropped them', async () => {
       const [a, b] = [machine('a', 0), machine('b')]
       a.write('one.txt', 'old text')
       const first = await a.checkpoint()
       await b.restore(first)
       a.write('one.txt', 'new text')
       const second = await a.checkpoint([])
-      // Git keeps seconds: until then, the first counts as recent.
+      // Git stores whole seconds, so the first checkpoint counts as recent until the next second.
       await expect.poll(async () => (await collected()).length, { timeout: 5000 }).toBe(1)
       async function collected() {
         await a.workspace.collect([second], Date.now(), Date.now())
         return await packsThere()
       }
-      // This process has the old text, and takes it for stored.
+      // This process has the old text and believes that it is stored.
       const after = await b.checkpoint()
       const c = machine('c')
       await c.restore(after)
@@ -188,7 +188,7 @@ describe.skipIf('missing' in s3)(
         const kept = new Map<string, Record<string, string>>()
         const work = machines.map(async (one, index) => {
           for (let step = 0; step < rounds(20, 50); step++) {
-            // A few texts come again and again: one process collects what the other is about to need.
+            // A few texts recur, so that one process collects what the other is about to need.
             one.write(`f${step % 3}.txt`, `text ${(step * 7 + round + index * 3) % 9}`)
             const files = one.files()
             const id = await one.checkpoint()

@@ -18,32 +18,32 @@ import { prepareStore } from './repository.ts'
 import { recordsOf } from './store-upkeep.ts'
 
 /**
- * The packs of a workspace in object storage, so that processes with folders of their own have one another's checkpoints.
+ * Mirrors the packs of a workspace in object storage, so that processes with separate data folders share their checkpoints.
  *
- * A process uploads each pack that it writes before the checkpoint counts, and fetches the others' packs when it misses an
- * object. `mirror/` in the data folder has the index of each pack that is known to be there.
+ * A process uploads each pack that it writes before the checkpoint counts, and fetches the packs of other processes when an
+ * object is missing. `mirror/` in the data folder has the index of each pack that is known to be mirrored.
  *
- * A collection replaces all packs by one. In between, another process may store a checkpoint that relies on an object which
- * the collection drops. So the collector writes a new *generation* before it lists the packs once more and deletes, and
- * each process reads the generation after it uploads: either the collector sees the upload, or the uploader sees the
+ * A collection replaces all packs with one. Meanwhile, another process may store a checkpoint that depends on an object that
+ * the collection drops. So the collector writes a new *generation* before it lists the packs again and deletes the old ones,
+ * and each process reads the generation after it uploads: either the collector sees the upload, or the uploader sees the
  * generation and uploads everything that its last checkpoints need.
  */
 export interface PackMirror {
-  /** Uploads packs that were made here and are not there yet. */
+  /** Uploads local packs that are not mirrored yet. */
   push(): Promise<void>
-  /** Fetches packs that are not here yet. */
+  /** Fetches mirrored packs that are not local yet. */
   pull(): Promise<void>
-  /** Fetches the pack that has this object; returns whether there is one. */
+  /** Fetches the pack that has this object; returns false when there is none. */
   find(oid: string): Promise<boolean>
-  /** Marks what is here now as being there already: packs that were joined from mirrored ones. */
+  /** Marks the local packs as settled, because they were joined from mirrored packs. */
   adopt(): void
-  /** Whether there is nothing to do: another process has collected for the same deletions, and left few packs. */
+  /** True if another process has already collected for the same deletions and left few packs. */
   wasCollected(removed: number): Promise<boolean>
-  /** Replaces what was there before a collection by the packs that are here now. */
+  /** After a collection, replaces the mirrored packs with the local ones. */
   replace(removed: number): Promise<void>
-  /** Checkpoints, of any process, that may not have their frame yet. */
+  /** Checkpoints of any process whose frames may not be stored yet. */
   recentCommits(): Promise<string[]>
-  /** How many packs are there, as far as is known here. */
+  /** The number of mirrored packs that this process knows. */
   count(): number
   close(): void
 }
@@ -51,18 +51,18 @@ export interface PackMirror {
 export interface MirrorPlace {
   storage: S3Place
   workspaceId: string
-  /** Checkpoints that are younger may not have their frame yet. */
+  /** The frame of a younger checkpoint may not be stored yet. */
   recentMs?: number
 }
 
 const RECENT_MS = 60 * 60 * 1000
 const AT_ONCE = 8
-/** With so many packs there, a process that fetches them all would take long: they are joined. */
+/** More mirrored packs than this are joined, because fetching all of them would take too long. */
 export const MANY_MIRRORED = 500
 
 interface Generation {
   id: string
-  /** How many checkpoints the ledger had removed when it began. */
+  /** The number of checkpoints that the ledger had removed when the generation began. */
   removed: string
 }
 
@@ -78,19 +78,19 @@ export function createPackMirror(
   let opened: Promise<ObjectStorage> | null = null
   function storage(): Promise<ObjectStorage> {
     opened ??= openObjectStorage(place).catch((error: unknown) => {
-      // The next call tries again.
+      // Let the next call retry.
       opened = null
       throw error
     })
     return opened
   }
-  /** Until the first push, packs of an earlier start may be waiting. */
+  /** True until the first push: packs of an earlier process may not be uploaded yet. */
   let isDirty = true
   let lastGeneration = readIfThere(join(known, 'generation'))
 
   const keyOf = (name: string) => `${prefix}${name}.pack`
   const packsHere = () => indexNames(folder).map((name) => name.replace(/\.idx$/, ''))
-  /** Nothing of it has to be sent: it is there, or was made of packs that are. */
+  /** The pack needs no upload: it is mirrored, or was joined from mirrored packs. */
   const isSettled = (name: string) =>
     existsSync(join(known, `${name}.idx`)) || existsSync(join(known, `${name}.settled`))
   const knownThere = () => indexNames(known).map((name) => name.replace(/\.idx$/, ''))
@@ -109,7 +109,7 @@ export function createPackMirror(
     copyFileSync(join(from, `${name}.idx`), join(known, `${name}.idx`))
   }
 
-  /** Git makes the index, and with it checks every object. */
+  /** Git builds the index, which also checks every object. */
   async function fetch(name: string): Promise<void> {
     const aside = join(folder, `tmp_fetched_${randomBytes(6).toString('hex')}`)
     try {
@@ -117,7 +117,7 @@ export function createPackMirror(
       const printed = await git.run(store, ['index-pack', '-o', `${aside}.idx`, `${aside}.pack`])
       const found = `pack-${printed.toString().trim().split('\t').at(-1)}`
       if (found !== name)
-        throw new Error(`the pack ${name} in object storage holds something else (${found})`)
+        throw new Error(`the pack ${name} in object storage has the wrong content (${found})`)
       renameSync(`${aside}.pack`, join(folder, `${name}.pack`))
       renameSync(`${aside}.idx`, join(folder, `${name}.idx`))
       syncFolder(folder)
@@ -146,7 +146,7 @@ export function createPackMirror(
   const hasIt = (name: string, oid: string) =>
     isInIndex(readFileSync(join(known, `${name}.idx`)), Buffer.from(oid, 'hex'))
 
-  /** Also a pack that was here before: a collection that was killed may have dropped it too early. */
+  /** Also fetches a pack that was local before: a killed collection may have dropped it too early. */
   async function find(oid: string): Promise<boolean> {
     const before = new Set(knownThere())
     await pull()
@@ -156,7 +156,7 @@ export function createPackMirror(
     return true
   }
 
-  /** Another process has collected it. What of it is still needed goes there with the checkpoint that needs it. */
+  /** Another process has collected the pack. A checkpoint that still needs its objects uploads them. */
   function forget(name: string): void {
     if (existsSync(join(folder, `${name}.idx`))) writeFileSync(join(known, `${name}.settled`), '')
     rmSync(join(known, `${name}.idx`), { force: true })
@@ -186,11 +186,11 @@ export function createPackMirror(
     lastGeneration = id
   }
 
-  /** Another process has collected: what our last checkpoints need may be gone from there. */
+  /** Another process has collected: uploads objects that our last checkpoints need and the mirror has lost. */
   async function catchUp(): Promise<void> {
     await pull()
     const missing = await missingThere(await recentCommits(), knownThere())
-    // What is not here either can't be sent from here.
+    // Objects that are missing locally too can't be uploaded.
     const sent = missing.filter((oid) => !oid.startsWith('?'))
     if (sent.length === 0) return
     const base = join(dataDir, 'tmp', `mirror-${randomBytes(6).toString('hex')}`)
@@ -227,7 +227,7 @@ export function createPackMirror(
       })
   }
 
-  /** Objects that these commits and all before them need and that none of these packs has; `?` marks those that are not here. */
+  /** Objects that these commits and their ancestors need and none of these packs has; `?` marks those missing locally. */
   async function missingThere(commits: readonly string[], packs: readonly string[]): Promise<string[]> {
     if (commits.length === 0) return []
     const indexes = packs.map((name) => readFileSync(join(known, `${name}.idx`)))
@@ -254,7 +254,7 @@ export function createPackMirror(
     wasCollected: async (removed) =>
       knownThere().length <= MANY_MIRRORED && (await readGeneration()).removed === `${removed}`,
     async replace(removed) {
-      // Only packs that were here when it was decided what to keep.
+      // Delete only packs that were local when the collection decided what to keep.
       const before = knownThere()
       const here = packsHere()
       for (const name of here) await upload(name)
@@ -266,7 +266,7 @@ export function createPackMirror(
       await fetchAll(late)
       const missing = late.length === 0 ? [] : await missingThere(await recentCommits(), [...here, ...late])
       for (const name of dropped) {
-        // A checkpoint that came meanwhile needs the old packs: they stay until the next collection, and are fetched again.
+        // A checkpoint stored meanwhile needs the old packs: keep them until the next collection, and fetch them again.
         if (missing.length === 0) await (await storage()).delete(keyOf(name))
         rmSync(join(known, `${name}.idx`), { force: true })
       }
@@ -278,7 +278,7 @@ export function createPackMirror(
     },
   }
 
-  /** Marks of packs that are no more. */
+  /** Removes the marks of packs that no longer exist. */
   function clearSettled(): void {
     for (const name of readdirSync(known)) {
       if (name.endsWith('.settled') && !existsSync(join(folder, name.replace(/\.settled$/, '.idx')))) {
@@ -288,7 +288,7 @@ export function createPackMirror(
   }
 }
 
-/** Fills the store of an empty data folder with all packs. */
+/** Fetches all packs into the store of an empty data folder. */
 export async function fetchPacks(dataDir: string, place: MirrorPlace & { path: string }): Promise<void> {
   const store = prepareStore(dataDir)
   const git = createGit({ store, path: place.path })

@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { crc32, deflateSync, type ZlibOptions } from 'node:zlib'
 
-/** Writes git's packs: many objects in one file, durable with two syncs however many they are. */
+/** Writes git packs: any number of objects in one file, made durable with two syncs. */
 
 export type ObjectType = 'commit' | 'tree' | 'blob'
 
 const typeNumbers: Record<ObjectType, number> = { commit: 1, tree: 2, blob: 3 }
-const SPILL_BYTES = 8 * 1024 * 1024
+const BUFFER_BYTES = 8 * 1024 * 1024
 const HEADER_BYTES = 12
 const LARGE_OFFSET = 0x8000_0000
-/** Fast, and within a few percent of what git's own level makes of sources. */
+/** Fast, and within a few percent of git's own level for source code. */
 const LEVEL = 1
 const FEW = 200
 const SMALL = 16 * 1024
@@ -28,12 +28,12 @@ interface Entry {
 export interface PackWriter {
   add(type: ObjectType, oid: Buffer, body: Uint8Array): void
   count(): number
-  /** Makes it durable and visible, and answers its name and its index. */
+  /** Makes the pack durable and visible, and returns its name and its index. */
   finish(): Promise<{ name: string; index: Buffer }>
   discard(): void
 }
 
-/** What git calls the object. */
+/** Git's id of the object. */
 export function objectId(type: ObjectType, body: Uint8Array): Buffer {
   const head = Buffer.from(`${type} ${body.length}\0`)
   if (body.length < 65_536) return hash('sha1', Buffer.concat([head, body]), 'buffer')
@@ -74,12 +74,12 @@ export function createPackWriter(folder: string): PackWriter {
       return digest.digest()
     }
     spill()
-    // How many there are was not known when the first went to the file.
+    // The number of objects was unknown when the first ones were written.
     writeSync(file, header, 0, HEADER_BYTES, 0)
-    const piece = Buffer.allocUnsafe(SPILL_BYTES)
+    const piece = Buffer.allocUnsafe(BUFFER_BYTES)
     for (let at = HEADER_BYTES; at < size; ) {
       const read = readSync(file, piece, 0, piece.length, at)
-      if (read === 0) throw new Error('a pack has become shorter while it was written')
+      if (read === 0) throw new Error('a pack was truncated while it was being written')
       digest.update(piece.subarray(0, read))
       at += read
     }
@@ -94,7 +94,7 @@ export function createPackWriter(folder: string): PackWriter {
       rmSync(aside, { force: true })
       rmSync(`${aside}.idx`, { force: true })
     } catch {
-      // What is left is cleared at the next start; why we are here is the error that counts.
+      // The next start removes the leftovers; the error that led here must not be hidden.
     }
     file = null
   }
@@ -108,7 +108,7 @@ export function createPackWriter(folder: string): PackWriter {
       entries.push({ oid, crc: crc32(data, crc32(head)), offset: size })
       push(head)
       push(data)
-      if (pendingBytes > SPILL_BYTES) spill()
+      if (pendingBytes > BUFFER_BYTES) spill()
     },
     async finish() {
       if (isOver) throw new Error('this pack is finished')
@@ -122,9 +122,9 @@ export function createPackWriter(folder: string): PackWriter {
         const index = indexOf(entries, sum)
         indexFile = openSync(`${aside}.idx`, 'wx', 0o444)
         writeAll(indexFile, index)
-        // At once: the file system makes both durable in one step.
+        // Sync both at once, so that the file system makes them durable in one step.
         await Promise.all([syncFile(open), syncFile(indexFile)])
-        // Git takes notice of a pack when its index is there.
+        // Git detects a pack by its index, so the index comes last.
         renameSync(aside, join(folder, `${name}.pack`))
         renameSync(`${aside}.idx`, join(folder, `${name}.idx`))
         syncFolder(folder)
@@ -143,15 +143,15 @@ export function createPackWriter(folder: string): PackWriter {
 }
 
 /**
- * A few small objects are stored as they are: to make them smaller would take most of a checkpoint's time, and git does it
- * when packs are joined. Of others, most of the result fits into what is given at once; more costs a third of the time.
+ * A few small objects are stored uncompressed: compressing them would take most of a checkpoint's time, and git does it when
+ * packs are joined. For others, the first output chunk fits most results; further chunks cost a third of the time.
  */
 function optionsFor(length: number, before: number): ZlibOptions {
   if (before < FEW && length < SMALL) return { level: 0, memLevel: 1, windowBits: 9, chunkSize: length + 64 }
   return { level: LEVEL, chunkSize: Math.min(Math.max(length, 256), 65_536) }
 }
 
-/** Type and length, seven bits a byte, the lowest first. */
+/** Type and length, seven bits per byte, lowest first. */
 function entryHeader(type: ObjectType, length: number): Buffer {
   const bytes: number[] = []
   let byte = (typeNumbers[type] << 4) | (length & 15)

@@ -1,14 +1,14 @@
 import type { Git } from '../git/git.ts'
+import type { ToolWritten } from '../manifest/manifest.ts'
 import { type BytePath, fromShown, shownPath } from './byte-path.ts'
 import type { Folder, FolderTree } from './folder-tree.ts'
 import type { LeftOut } from './ignore-rules.ts'
-import type { ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { readTree, treeBody } from './trees.ts'
 
 /**
- * What a checkpoint knows beyond its tree: what it left out and why (W3), folders without files, unusual permissions, and
- * what tools have overwritten that no checkpoint had. It is a tree of its own that the commit names, so that git keeps it.
+ * A checkpoint's data beyond its tree: the files that it left out and why (W3), empty folders, unusual permissions, and
+ * content that tools overwrote and no checkpoint had. It is a separate tree that the commit names, so that git keeps it.
  */
 export interface CheckpointRecord {
   leftOut: { path: BytePath; reason: LeftOut }[]
@@ -96,7 +96,7 @@ export async function readRecord(git: Git, oid: string): Promise<CheckpointRecor
 
 export const OBJECT_ID = /^[0-9a-f]{40}$/
 
-/** A checkpoint may have been imported: no path of its record leads out of the folder, or into a repository. */
+/** A checkpoint may have been imported, so no path in its record may lead out of the folder or into a repository. */
 function isInside(path: BytePath): boolean {
   return path.split('/').every((part) => !['', '.', '..', '.git'].includes(part.toLowerCase()))
 }

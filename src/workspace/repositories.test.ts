@@ -8,7 +8,7 @@ import { readBranches } from './repository.ts'
 let one: TestWorkspace
 afterEach(() => one.close())
 
-it('[D3] a conversation that is deleted meanwhile keeps no other from being followed', async () => {
+it('[D3] still follows the other conversations when one is deleted meanwhile', async () => {
   one = openTestWorkspace()
   const tip = await one.checkpoint()
   const [deleted, kept] = [newId('conv'), newId('conv')]

@@ -19,19 +19,19 @@ import {
 import type { Collected } from './store-upkeep.ts'
 import type { WorkspaceThread } from './workspace-thread.ts'
 
-/** Looks after all conversations' repositories of a workspace. */
+/** Maintains the repositories of all conversations in a workspace. */
 
 export interface RepositoriesDependencies {
   store: WorkStore & Pick<CollectionStore, 'checkpointsRemoved'>
   workspace: WorkspaceThread
-  /** The workspaces that are here: the project's own, and those of conversations with a copy. */
+  /** The workspaces on this machine: the project's own, and those of conversations with a working copy. */
   workspaceIds(): string[]
-  /** How the workspace of a conversation's own copy is called. */
+  /** Returns the workspace id of a conversation's working copy. */
   copyId(conversationId: string): string
   dataDir: string
 }
 
-/** A checkpoint's frame is stored within this time, or the message that it was made for is not. */
+/** A checkpoint's frame is stored within this time; otherwise its message isn't stored either. */
 const GRACE_MS = 10 * 60 * 1000
 
 async function conversationsIn(store: WorkStore, workspaceIds: readonly string[]) {
@@ -39,7 +39,7 @@ async function conversationsIn(store: WorkStore, workspaceIds: readonly string[]
   return found.flat()
 }
 
-/** Makes every repository say what the ledger says; answers how many did not. */
+/** Updates every repository to match the ledger; returns how many did not match. */
 export async function followLedger({
   store,
   workspaceIds,
@@ -53,7 +53,7 @@ export async function followLedger({
     if (!rows) continue
     const { heads, session } = workStateOf(rows)
     if (before && before.current === session && isSame(before.heads, heads)) continue
-    // Another process may have moved it since: then it says what is right already.
+    // If another process has moved the branches since, they already match.
     const now = readBranches(dataDir, id)
     if (JSON.stringify(now) !== JSON.stringify(before)) continue
     writeBranches(dataDir, id, { heads, current: session })
@@ -62,7 +62,7 @@ export async function followLedger({
   return wrong
 }
 
-/** Null for a conversation that was deleted since it was listed. */
+/** Returns null for a conversation that was deleted after it was listed. */
 export async function rowsUnlessDeleted(
   store: WorkStore,
   tenant: string,
@@ -74,7 +74,7 @@ export async function rowsUnlessDeleted(
   })
 }
 
-/** Drops the files of conversations that were collected, and unreachable objects; returns the bytes. */
+/** Drops the files of expired conversations and unreachable objects; returns the bytes freed. */
 export async function dropUnreachable(
   deps: RepositoriesDependencies,
   graceMs: number = GRACE_MS,
@@ -95,7 +95,7 @@ export async function dropUnreachable(
   return bytes
 }
 
-/** Working copies of conversations that were deleted for good, where no other conversation works in them. */
+/** Working copies of expired conversations that no other conversation works in. */
 async function unusedCopies({ store, dataDir, copyId }: RepositoriesDependencies): Promise<string[]> {
   const copies = copiesOnDisk(dataDir)
   const gone = await store.expiredAmong(copies)
@@ -110,12 +110,12 @@ async function collectObjects(
   graceMs: number,
 ): Promise<Collected | null> {
   const { store, workspace, dataDir } = deps
-  // Branches whose checkpoints were removed go first.
+  // First drop the branches whose checkpoints were removed.
   await followLedger(deps)
-  // Conversations that this database does not know may be another's: what they have stays.
+  // Conversations that this database doesn't know may belong to another one: keep their checkpoints.
   const others = conversationsOnDisk(dataDir).filter((id) => !gone.has(id))
   const heads = others.flatMap((id) => Object.values(readBranches(dataDir, id)?.heads ?? {}))
-  // Before anything is read: what is made from now on is kept in any case.
+  // Set before any read, so that everything created from now on is kept.
   const since = Date.now() - graceMs
   const held: string[] = []
   for (const id of deps.workspaceIds()) {
@@ -123,12 +123,12 @@ async function collectObjects(
     held.push(...[pending?.target ?? [], pending?.safety?.checkpoint_id ?? []].flat())
   }
   const reachable = await store.reachable()
-  // A rebuild is under way: not now.
+  // A rebuild is in progress; a later collection retries.
   if (reachable === null) return null
   return await workspace.collect([...reachable, ...heads, ...held], since, removed)
 }
 
-/** A working copy with all that is known of it. */
+/** Drops a working copy and everything recorded about it. */
 export async function dropCopy(workspace: WorkspaceThread, dataDir: string, id: string): Promise<void> {
   const folder = copyFolder(dataDir, id)
   if (existsSync(folder)) await workspace.copy(id).discard()

@@ -14,14 +14,14 @@ import { dirname, join, relative } from 'node:path'
 import { isId } from '../protocol/ids.ts'
 
 /**
- * The repositories on disk. `store/` holds the objects of all conversations; each conversation has a repository of its own
- * that borrows them, with `main` as the approved state and `session_N` as the work, for people to look into with git.
- * What its branches say follows from the ledger: they can be written again at any time.
+ * The repositories on disk. `store/` holds the objects of all conversations; each conversation has its own repository that
+ * borrows them, with `main` as the approved state and `session_N` as the work, so that users can inspect it with git. Its
+ * branches follow from the ledger and can be rewritten at any time.
  */
 export interface Branches {
   /** Branch → checkpoint. */
   heads: Record<string, string>
-  /** The branch of the work session that is open. */
+  /** The branch of the open work session. */
   current: string
 }
 
@@ -45,10 +45,10 @@ export function conversationFolder(dataDir: string, conversationId: string): str
   return join(dataDir, 'conversations', asPathPart(conversationId))
 }
 
-/** An id becomes part of a path only if it is one: names in the data folder may have been planted there. */
+/** Accepts only a valid id as part of a path: names in the data folder may have been planted there. */
 function asPathPart(conversationId: string): string {
   if (!isId('conv', conversationId))
-    throw new Error(`${JSON.stringify(conversationId)} is not a conversation`)
+    throw new Error(`${JSON.stringify(conversationId)} is not a conversation id`)
   return conversationId
 }
 
@@ -56,17 +56,17 @@ export function repositoryFolder(dataDir: string, conversationId: string): strin
   return join(conversationFolder(dataDir, conversationId), 'checkpoints')
 }
 
-/** A working copy of a conversation's own. */
+/** The folder of a conversation's own working copy. */
 export function copyFolder(dataDir: string, conversationId: string): string {
   return join(dataDir, 'workspaces', asPathPart(conversationId))
 }
 
-/** Beside a copy for as long as its conversation is not stored yet. */
+/** The mark that stays next to a copy until its conversation is stored. */
 export function makingMark(dataDir: string, conversationId: string): string {
   return `${copyFolder(dataDir, conversationId)}${MAKING}`
 }
 
-/** Held while files of a copy are restored. */
+/** The lock that is held while a copy's files are restored. */
 export function copyLock(dataDir: string, conversationId: string): string {
   return join(dataDir, `workspace-${asPathPart(conversationId)}.lock`)
 }
@@ -94,7 +94,7 @@ export function copiesInMaking(dataDir: string): string[] {
     .filter((name) => isId('conv', name))
 }
 
-/** Ignore files are hidden, so no checkpoint has them; without them a copy would capture what the project ignores (W3). */
+/** Ignore files are hidden, so no checkpoint has them; without them a copy would capture ignored files (W3). */
 export function copyIgnoreFiles(from: string, to: string): void {
   const folders = readdirSync(to, { withFileTypes: true, recursive: true }).filter((entry) =>
     entry.isDirectory(),
@@ -122,7 +122,7 @@ export function prepareStore(dataDir: string): string {
 
 const STORE_NAMES = new Set(['HEAD', 'config', 'objects', 'refs'])
 
-/** Git obeys files such as `commondir`, `info/attributes` and `objects/info/alternates`: none of them is ever ours. */
+/** Git obeys files such as `commondir`, `info/attributes` and `objects/info/alternates`; Waymark never writes them. */
 function assertOnlyOurs(store: string): void {
   const names = (folder: string) => (existsSync(folder) ? readdirSync(folder) : [])
   const foreign = [
@@ -135,14 +135,14 @@ function assertOnlyOurs(store: string): void {
   ]
   const links = ['', ...STORE_NAMES].map((name) => join(store, name)).filter(isLink)
   const [first] = [...foreign, ...links]
-  if (first !== undefined) throw new Error(`${first} was not made by Waymark; look at it and remove it`)
+  if (first !== undefined) throw new Error(`${first} was not made by Waymark; inspect it and remove it`)
 }
 
 function isLink(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
 }
 
-/** Makes the conversation's repository say this: all branches in one step. */
+/** Writes all branches of the conversation's repository in one step. */
 export function writeBranches(dataDir: string, conversationId: string, wanted: Branches): void {
   const repository = repositoryFolder(dataDir, conversationId)
   const objects = join(repository, 'objects')
@@ -151,13 +151,13 @@ export function writeBranches(dataDir: string, conversationId: string, wanted: B
   const shared = relative(objects, join(storeFolder(dataDir), 'objects'))
   writeIfOther(join(objects, 'info', 'alternates'), `${shared}\n`)
   const lines = Object.entries(wanted.heads).map(([name, oid]) => `${oid} ${HEADS}${name}\n`)
-  // One file for all of them, as git's own clean-up leaves it. Git wants them sorted by name.
+  // One file for all branches, as `git pack-refs` writes it. Git requires them to be sorted by name.
   const sorted = lines.sort((a, b) => (a.slice(41) < b.slice(41) ? -1 : 1))
   writeIfOther(join(repository, 'packed-refs'), [PACKED_REFS, ...sorted].join(''))
   writeIfOther(join(repository, 'HEAD'), `ref: ${HEADS}${wanted.current}\n`)
 }
 
-/** What its branches say, or null when there is no repository yet. */
+/** Reads the repository's branches; null when there is no repository yet. */
 export function readBranches(dataDir: string, conversationId: string): Branches | null {
   const repository = repositoryFolder(dataDir, conversationId)
   const head = readIfThere(join(repository, 'HEAD'))
@@ -170,7 +170,7 @@ export function readBranches(dataDir: string, conversationId: string): Branches 
   return { heads: Object.fromEntries(heads), current: head.trim().replace(`ref: ${HEADS}`, '') }
 }
 
-/** What a process that was killed left half-written. */
+/** Removes the half-written files that a killed process left. */
 export function clearLocks(dataDir: string, conversationId: string): void {
   const repository = repositoryFolder(dataDir, conversationId)
   for (const folder of [repository, join(repository, 'objects', 'info')]) {

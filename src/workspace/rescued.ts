@@ -4,10 +4,10 @@ import { basename, join } from 'node:path'
 import { type BytePath, joined, onDisk, shownPath, toBytePath } from './byte-path.ts'
 import { parentOf } from './entry-path.ts'
 
-/** A file that lost its place to a restore or an edit and that no checkpoint has. It keeps its path and its inode. */
+/** A file that a restore or an edit replaced and that no checkpoint has. It keeps its path and its inode. */
 export interface Rescued {
   path: BytePath
-  /** Where it is now, from the data folder. */
+  /** Its current path, relative to the data folder. */
   file: string
 }
 
@@ -56,7 +56,7 @@ export function listRescued(folder: string): RescuedFile[] {
   return found
 }
 
-/** Folders are named after the time; a file that an earlier version left has another name. */
+/** Folders are named by time; files that an earlier version left have other names. */
 function timeOf(batch: string): string {
   const [, day, hours, minutes, rest] = /^(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-([\d.]+Z)/.exec(batch) ?? []
   return day === undefined ? '' : `${day}T${hours}:${minutes}:${rest}`

@@ -5,24 +5,24 @@ import { type CheckpointRecord, readRecord } from './record.ts'
 import type { TreeThen } from './tree-then.ts'
 import { compareTrees, entryIn, type TreeEntry } from './trees.ts'
 
-/** What a restore will do, decided before anything is touched (W4). */
+/** The steps of a restore, decided before any file is touched (W4). */
 export interface RestorePlan {
   actions: Action[]
-  /** Folders to make: they were there without files. */
+  /** Folders to create: the target has them without files. */
   makeFolders: BytePath[]
-  /** Folders to take away if they are empty: they were not there. */
+  /** Folders to remove if they are empty: the target does not have them. */
   removeFolders: BytePath[]
   skipped: Skipped[]
   isKnownFolder(path: BytePath): Promise<boolean>
 }
 
-/** From what the safety checkpoint has, to what is wanted. Null: nothing. */
+/** Replaces the safety checkpoint's entry `from` with the target's entry `to`. Null means no file. */
 export interface Action {
   path: BytePath
   from: TreeEntry | null
   to: TreeEntry | null
   permissions: number
-  /** The wanted bytes, where the store does not have them. */
+  /** The new bytes, if the store does not have them. */
   body?: Buffer
 }
 
@@ -33,14 +33,14 @@ export interface Skipped {
 
 export interface PlanInput {
   git: Git
-  /** What is there now. */
+  /** The current files. */
   now: Pick<TreeThen, 'tree' | 'record'>
   target: TreeThen
-  /** Only these files and what lies in these folders. */
+  /** Only these files, and the files in these folders; null for all. */
   paths: readonly BytePath[] | null
 }
 
-export const LEFT_OUT_THEN = 'that checkpoint left it out, so it is kept as it is'
+export const LEFT_OUT_THEN = 'the checkpoint left it out, so it is not changed'
 
 export async function planRestore({ git, now, target, paths }: PlanInput): Promise<RestorePlan> {
   const [changes, then, here] = await Promise.all([
@@ -66,7 +66,7 @@ export async function planRestore({ git, now, target, paths }: PlanInput): Promi
     else if (!target.made.has(path) && isLeftOut(path)) skipped.push({ path, reason: LEFT_OUT_THEN })
     else plan(path, from, null, 0)
   }
-  // The same bytes with other permissions.
+  // Files with the same bytes but different permissions.
   for (const path of new Set([...then.modes.keys(), ...here.modes.keys(), ...target.overwritten.keys()])) {
     if (isPlanned.has(path) || !isWanted(path)) continue
     const entry = await fileIn(git, target.tree, path)
@@ -105,7 +105,7 @@ function leftOutBy({ leftOut }: CheckpointRecord): (path: BytePath) => boolean {
   return (path) => {
     if (paths.has(path)) return true
     for (let cut = path.indexOf('/'); cut >= 0; cut = path.indexOf('/', cut + 1)) {
-      // As a folder, or as something else in its place.
+      // Left out as a folder, or as another entry in its place.
       if (paths.has(path.slice(0, cut + 1)) || paths.has(path.slice(0, cut))) return true
     }
     return false

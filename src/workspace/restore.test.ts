@@ -23,7 +23,7 @@ afterEach(() => one.close())
 const { at, write, read, listed } = filesOf(() => one)
 
 describe('a restore', () => {
-  it('[W4] brings back what was there and deletes only what the safety checkpoint has', async () => {
+  it('[W4] restores the files of the checkpoint and deletes only files that the safety checkpoint has', async () => {
     one = openTestWorkspace()
     write('same.txt', 'same')
     write('edited.txt', 'before')
@@ -79,7 +79,7 @@ describe('a restore', () => {
     expect(everythingIn(one.root)).toEqual(before)
   })
 
-  it('[W4] of some paths leaves the others', async () => {
+  it('[W4] of some paths leaves the others alone', async () => {
     one = openTestWorkspace()
     for (const path of ['a/1', 'a/2', 'b/1', 'c']) write(path, 'before')
     const target = await one.checkpoint()
@@ -109,11 +109,11 @@ describe('a restore', () => {
     }
     const report = await one.restore(target)
     expect(report.skipped).toEqual([
-      { path: 'deleted', reason: 'it was deleted meanwhile' },
-      { path: 'edited', reason: 'it has changed meanwhile' },
-      { path: 'extra', reason: 'it has changed meanwhile' },
-      { path: 'new-then-made', reason: 'something that was not saved is in its place' },
-      { path: 'replaced', reason: 'it has changed meanwhile' },
+      { path: 'deleted', reason: 'it was deleted in the meantime' },
+      { path: 'edited', reason: 'it changed in the meantime' },
+      { path: 'extra', reason: 'it changed in the meantime' },
+      { path: 'new-then-made', reason: 'an unsaved file or folder is in its place' },
+      { path: 'replaced', reason: 'it changed in the meantime' },
     ])
     expect(report.restored).toEqual(['doomed'])
     expect(read('edited')).toBe('meanwhile')
@@ -122,7 +122,7 @@ describe('a restore', () => {
     expect(readlinkSync(at('replaced'))).toBe('/etc/passwd')
   })
 
-  it('[W4] never follows a link out of the workspace, made before or in the middle', async () => {
+  it('[W4] never follows a link out of the workspace, even one made during the restore', async () => {
     let onPlanned = () => {}
     one = openTestWorkspace({ onPlanned: () => onPlanned() })
     const outside = join(one.root, '.waymark', 'outside')
@@ -141,19 +141,19 @@ describe('a restore', () => {
     }
     const report = await one.restore(target)
     expect(report.skipped).toEqual([
-      { path: 'file', reason: 'it has changed meanwhile' },
-      { path: 'folder/file', reason: 'a symbolic link, or a file that was not saved, is in the way' },
+      { path: 'file', reason: 'it changed in the meantime' },
+      { path: 'folder/file', reason: 'a symbolic link or an unsaved file is in the way' },
     ])
     onPlanned = () => {}
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('theirs')
-    // Saved as a link by now, it makes room; what it leads to is not touched.
+    // The safety checkpoint has the link now, so it is replaced; its target is not touched.
     expect((await one.restore(target)).skipped).toEqual([])
     expect(read('folder/file')).toBe('before')
     expect(lstatSync(at('folder')).isDirectory()).toBe(true)
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('theirs')
   })
 
-  it('[W4] never touches what no checkpoint has', async () => {
+  it('[W4] never touches files that no checkpoint has', async () => {
     one = openTestWorkspace({ maxFileBytes: 100 })
     write('grows', 'small')
     write('ignored-later', 'then')
@@ -172,7 +172,7 @@ describe('a restore', () => {
     expect(read('ignored-later')).toBe('now')
   })
 
-  it('[W4] keeps a file that was there then, but left out', async () => {
+  it('[W4] keeps a file that existed then but was left out', async () => {
     one = openTestWorkspace()
     write('.gitignore', 'notes/\n')
     write('notes/mine.txt', 'mine')
@@ -194,7 +194,7 @@ describe('a restore', () => {
     rmSync(at('locked/gone'))
     const safety = await one.checkpoint()
     await one.workspace.close()
-    // Root can write anywhere: run it as another user.
+    // Root can write anywhere, so run the restore as another user.
     const script = `
       import { openWorkspace } from ${JSON.stringify(new URL('./workspace.ts', import.meta.url).pathname)}
       const workspace = openWorkspace(${JSON.stringify({
@@ -223,15 +223,15 @@ describe('a restore', () => {
     chmodSync(at('locked'), 0o755)
     expect(report.restored).toEqual(['ok'])
     expect(report.skipped).toEqual([
-      { path: 'locked/file', reason: 'the file system does not permit it' },
-      { path: 'locked/gone', reason: 'the file system does not permit it' },
+      { path: 'locked/file', reason: 'the file system denied permission' },
+      { path: 'locked/gone', reason: 'the file system denied permission' },
     ])
     expect(read('ok')).toBe('before')
     expect(read('locked/file')).toBe('after')
     await one.reopen()
   })
 
-  it('[W3] brings back a left-out file that a tool overwrote or deleted, and takes away one that it made', async () => {
+  it('[W3] restores a left-out file that a tool overwrote or deleted, and deletes one that it created', async () => {
     one = openTestWorkspace()
     write('.env', 'SECRET=1')
     write('.old', 'old')
@@ -257,7 +257,7 @@ describe('a restore', () => {
     expect(read('dist/made.js')).toBe('made')
   })
 
-  it('[W3] a file that a tool wrote stays captured when a rule leaves it out from then on', async () => {
+  it('[W3] still has a file that a tool wrote after an ignore rule excludes it', async () => {
     one = openTestWorkspace()
     await one.checkpoint()
     await one.tool('out/made.js', 'made')
@@ -266,7 +266,7 @@ describe('a restore', () => {
     expect(listed(await one.checkpoint())).toEqual(['out/made.js'])
   })
 
-  it('leaves hard links to what it replaces alone', async () => {
+  it('leaves other hard links to a replaced file alone', async () => {
     one = openTestWorkspace()
     write('a', 'before')
     const target = await one.checkpoint()

@@ -23,8 +23,8 @@ import { InTheWay, type OpenFolders } from './open-folder.ts'
 import type { Action, RestorePlan, Skipped } from './restore-plan.ts'
 
 /**
- * Carries a plan out. Every new file is written beside the workspace before the first one is touched, so a full disk is
- * found in time. Carrying the same plan out again, after a crash, ends where the first time would have (W5).
+ * Applies a restore plan. It writes every new file outside the workspace before it touches the first one, so that it detects
+ * a full disk in time. Applying the same plan again after a crash gives the same result (W5).
  */
 export interface RestoreOutcome {
   restored: BytePath[]
@@ -34,7 +34,7 @@ export interface RestoreOutcome {
 
 export interface CarriedOut extends RestoreOutcome {
   durable: Promise<unknown>
-  /** Takes everything back. Needs no space: what was replaced is still there. */
+  /** Undoes everything. Needs no disk space: the replaced files still exist. */
   rollBack(): void
 }
 
@@ -44,19 +44,19 @@ export interface RestoreOptions {
   folders: OpenFolders
   aside: Aside
   plan: RestorePlan
-  /** The file system where `aside` prepares files. */
+  /** A path on the file system where `aside` prepares files. */
   preparedIn: string
 }
 
-/** The disk has no room for the restored files; nothing was touched. */
+/** The disk is full; nothing was changed, or it was rolled back. */
 export class DiskFull extends Error {
   constructor(cause?: unknown) {
-    super('The disk is full: there is no room for the restored files. Nothing was changed.', { cause })
+    super('The disk is full. Nothing was changed; free some space and try again.', { cause })
     this.name = 'DiskFull'
   }
 }
 
-/** How many files are written at once, and how many may be open until they are durable. */
+/** Limits for the files written at once and for the files kept open until they are durable. */
 const AT_ONCE = 64
 const MAX_UNSYNCED = 128
 const MIN_FREE_BYTES = 4 * 1024 * 1024
@@ -70,7 +70,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
   const done: Action[] = []
   const swap = createFileSwap({ folders, aside })
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
-  // Removals come first, the innermost first: a folder may have to make room for a file.
+  // Removals come first, the innermost first: a file may take a folder's place.
   const removals = plan.actions.filter((action) => !action.to).toReversed()
   const writes = plan.actions.filter((action) => action.to)
   const prepared = await prepareAll()
@@ -103,7 +103,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
   durable.catch(() => {})
   return { ...outcome, durable, rollBack }
 
-  /** Writes every new file beside the workspace; of a link, reads where it leads. */
+  /** Writes every new file outside the workspace; for a link, reads its target. */
   async function prepareAll(): Promise<Map<BytePath, Buffer | Error | null>> {
     const ready = new Map<BytePath, Buffer | Error | null>()
     let bytes = 0
@@ -140,7 +140,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
     const file = openNew(aside.fresh(path), permissions)
     try {
       writeFileSync(file, found.body)
-      // The system may have taken bits away.
+      // The umask may have cleared bits.
       if ((fstatSync(file).mode & 0o777) !== permissions) fchmodSync(file, permissions)
     } catch (error) {
       closeSync(file)
@@ -170,7 +170,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
 
   async function syncFolder(path: BytePath): Promise<void> {
     await folders.sync(path).catch((error: unknown) => {
-      // It has made room for a file, or others have removed it since.
+      // A file has taken its place, or another program has removed it.
       const { code } = error as NodeJS.ErrnoException
       if (!(error instanceof InTheWay) && code !== 'ENOENT') throw error
     })
@@ -181,11 +181,11 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
     for (const action of done.toReversed()) swap.takeBack(action)
   }
 
-  /** A file that is not as it should be after all was changed by someone else. */
+  /** Moves a file that differs from the plan to `skipped`: another program has changed it. */
   function verify(): void {
     const isDone = new Set([...outcome.restored, ...outcome.deleted])
     const isRight = (found: Look, { to }: Action) =>
-      // A folder may have come in the place of a file that had to go.
+      // A folder may have taken the place of a removed file.
       isEqual(found, to) || (found === 'other' && to === null)
     const wrong = plan.actions.filter(
       (action) => isDone.has(action.path) && !isRight(lookBelow(action.path), action),
@@ -201,7 +201,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
       const folder = folders.get(parentOf(path), false)
       return folder && lookAt(folder.at(nameOf(path)))
     } catch (error) {
-      // Its folder has made room for a file.
+      // A file has taken its folder's place.
       if (error instanceof InTheWay) return null
       throw error
     }
@@ -219,7 +219,7 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
     }
   }
 
-  /** Folders that the removals have left empty, and those that were made empty since. Others' empty folders stay. */
+  /** Removes folders that the removals left empty and empty folders created since. Keeps other empty folders. */
   async function removeEmptyFolders(): Promise<void> {
     const candidates = new Set(plan.removeFolders)
     for (const { path } of removals) {
@@ -231,26 +231,26 @@ export async function restore(options: RestoreOptions): Promise<CarriedOut> {
         const folder = folders.get(parentOf(path), false)
         if (folder) rmdirSync(folder.at(nameOf(path)))
       } catch {
-        // Not empty, or not a folder any more: then it stays.
+        // Not empty, or no longer a folder: keep it.
       }
     }
-    // A removed folder must not be taken for being there.
+    // A removed folder must not stay open as if it still existed.
     folders.close()
   }
 }
 
-/** Errors that every other file would meet as well: the whole restore is taken back. */
+/** Errors that every other file would also cause: they roll back the whole restore. */
 const fatal = new Set(['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'ENOMEM'])
 
 export function isFatal(error: unknown): boolean {
   return fatal.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-function isDiskFull(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
+export function isDiskFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** A file that a killed restore left may be the very one that is in place by now: it is never written to. */
+/** A killed restore's file may be hard-linked to the one now in place, so it is replaced and never written to. */
 function openNew(path: string, permissions: number): number {
   const open = () => openSync(path, 'wx', permissions)
   try {
@@ -262,7 +262,7 @@ function openNew(path: string, permissions: number): number {
   }
 }
 
-/** What carrying the plan out would do, as far as that is known without touching anything. */
+/** Predicts the outcome of a plan as far as possible without changing anything. */
 export function foresee(root: BytePath, plan: RestorePlan): RestoreOutcome {
   const outcome: RestoreOutcome = { restored: [], deleted: [], skipped: [...plan.skipped] }
   const goes = new Set(plan.actions.filter((action) => !action.to).map((action) => action.path))
@@ -289,7 +289,7 @@ function obstacle(root: BytePath, { path, from, to }: Action, goes: ReadonlySet<
   return holdsOnly(root, path, goes) ? null : skipReasons.unsaved
 }
 
-/** Whether a folder will be empty when these have gone. */
+/** True if the folder will be empty once these files are removed. */
 function holdsOnly(root: BytePath, path: BytePath, goes: ReadonlySet<BytePath>): boolean {
   const place = onDisk(`${root}/${path}`)
   if (!lstatSync(place).isDirectory()) return false
@@ -308,7 +308,7 @@ function reasonOf(error: unknown): string {
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
-      return 'the file system does not permit it'
+      return 'the file system denied permission'
     case 'ENAMETOOLONG':
       return 'the path is too long'
     case 'ENOENT':
@@ -316,6 +316,6 @@ function reasonOf(error: unknown): string {
     case undefined:
       throw error
     default:
-      return `the file system said ${code}`
+      return `the file system reported ${code}`
   }
 }

@@ -7,7 +7,7 @@ import { createIgnoreRules } from './ignore-rules.ts'
 import { createScan } from './scan.ts'
 import { noTrackedFiles } from './tracked-files.ts'
 
-it('reads only files that have changed, and those that changed just before they were read', async () => {
+it('reads only changed files, and files that changed just before the last read', async () => {
   const root = mkdtempSync(join(tmpdir(), 'waymark-scan-'))
   for (let i = 0; i < 20; i++) writeFileSync(join(root, `f${i}`), `file ${i}`)
   const read: string[] = []
@@ -29,7 +29,7 @@ it('reads only files that have changed, and those that changed just before they 
     return read.length
   }
   expect(look()).toBe(20)
-  // They are so young that another change might not show.
+  // The files are so new that another change might not alter their times.
   expect(look()).toBe(20)
   await new Promise((resolve) => setTimeout(resolve, 2100))
   expect(look()).toBe(20)

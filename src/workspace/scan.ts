@@ -11,52 +11,53 @@ import {
   readlinkSync,
   readSync,
 } from 'node:fs'
+import type { FileEntry } from '../manifest/manifest.ts'
 import { type BytePath, joined, onDisk } from './byte-path.ts'
-import { type FileEntry, type Folder, type FolderTree, isLink } from './folder-tree.ts'
+import { type Folder, type FolderTree, isLink } from './folder-tree.ts'
 import type { FolderRules, IgnoreRules, LeftOut } from './ignore-rules.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { TrackedFiles } from './tracked-files.ts'
 
-/** Reads the workspace into the tree: everything, or only what may have changed. Only changed files are read. */
+/** Scans the workspace into the tree: all of it, or only paths that may have changed. It reads only changed files. */
 export interface Scan {
   full(): void
-  /** Looks at these paths only; false when that would not do and everything must be looked at. */
+  /** Scans only these paths; returns false when a full scan is needed. */
   partial(paths: Iterable<BytePath>): boolean
-  /** Whether the rules leave a file at this path out. */
+  /** Returns true if the rules leave out a file at this path. */
   isLeftOut(path: BytePath): boolean
 }
 
 export interface ScanOptions {
-  /** Links resolved. */
+  /** With links resolved. */
   root: BytePath
-  /** Our own folder inside it, relative, or null when it lies elsewhere. */
+  /** Our own folder, relative to the root; null when it is outside. */
   own: BytePath | null
   tree: FolderTree
   rules: IgnoreRules
   objects: Pick<ObjectStore, 'put'>
   maxFileBytes: number
-  /** Captured although the rules leave them out. */
+  /** Tool-written files are captured even if the rules leave them out. */
   isToolWritten(path: BytePath): boolean
   toolWritten(): Iterable<BytePath>
   tracked: Pick<TrackedFiles, 'has' | 'isAbove'>
-  /** Called for each folder before it is read, so that no change falls in between. */
+  /** Called for each folder before it is read, so that no change in between is missed. */
   onFolder?: ((path: BytePath) => void) | undefined
   onProgress?: ((files: number) => void) | undefined
 }
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-/** File systems keep times in steps: what changed this shortly before it was read may change again unseen. */
+/** File system timestamps are coarse: a file that changed this recently before it was read may change again unseen. */
 const RACY_NS = 2_000_000_000n
 const READ_ATTEMPTS = 3
-/** A larger .gitignore is not one. */
+/** A larger .gitignore has no effect. */
 const MAX_IGNORE_BYTES = 1024 * 1024
 const PROGRESS_EVERY = 2000
-/** What tools write is captured up to this size, whatever the limit for others. */
+/** Tool-written files are captured up to this size, even if the limit for other files is lower. */
 export const MAX_KEPT_BYTES = 256 * 1024 * 1024
 
 export function createScan(options: ScanOptions): Scan {
   const { root, own, tree, rules, objects, maxFileBytes } = options
-  /** Files with other names: who changes them by those is not seen here. */
+  /** Files with several hard links: a change made through another name is not visible to the watches. */
   const linked = new Set<BytePath>()
   let seen = 0
 
@@ -112,13 +113,13 @@ export function createScan(options: ScanOptions): Scan {
     return options.isToolWritten(path) || (why === 'hidden' && options.tracked.has(path)) ? null : why
   }
 
-  /** A folder that is left out may hold something that a setting names. */
+  /** True if a left-out folder may contain entries that a setting names or git tracks. */
   function isLookedInto(path: BytePath, why: LeftOut): boolean {
     if (why === 'repository') return false
     return rules.mayHold(path) || (why === 'hidden' && options.tracked.isAbove(path))
   }
 
-  /** Of a folder that is left out only what tools wrote stays; answers whether anything does. */
+  /** Keeps only the tool-written files of a left-out folder; returns false when none remain. */
   function keepToolWritten(folder: Folder | undefined): boolean {
     if (!folder) return false
     for (const name of folder.files.keys()) {
@@ -130,13 +131,13 @@ export function createScan(options: ScanOptions): Scan {
     return folder.files.size + folder.folders.size > 0
   }
 
-  /** False when the folder can not be read. One that has gone meanwhile is empty. */
+  /** Returns false when the folder can't be read. A folder that was removed meanwhile counts as empty. */
   function tryWalk(parent: Folder, name: BytePath, inside: LeftOut | null): boolean {
     let folder = parent.folders.get(name) ?? tree.addFolder(parent, name)
     try {
       const identity = identityOf(lstatSync(at(folder.path), { bigint: true }))
       if (folder.identity !== '' && folder.identity !== identity) {
-        // Another folder under the same name: whatever watches the first one must not be taken for watching this.
+        // A new folder has the same name: the watch of the old one must not count as a watch of this one.
         tree.removeFolder(folder)
         folder = tree.addFolder(parent, name)
       }
@@ -162,7 +163,7 @@ export function createScan(options: ScanOptions): Scan {
     try {
       return lstatSync(at(path)).size > MAX_IGNORE_BYTES ? null : readFileSync(at(path), 'latin1')
     } catch {
-      // Git goes on without one that it can't read, too.
+      // Git also continues without a .gitignore that it can't read.
       return null
     }
   }
@@ -212,7 +213,7 @@ export function createScan(options: ScanOptions): Scan {
         case 'EACCES':
         case 'EPERM':
           return 'unreadable'
-        // It was a file and is a link, or a socket, by now: the next look sees it as what it is.
+        // The file has become a link or a socket; the next scan sees its new type.
         case 'ELOOP':
         case 'ENXIO':
         case 'EINVAL':
@@ -228,7 +229,7 @@ export function createScan(options: ScanOptions): Scan {
     return { bytes: Buffer.from(readlinkSync(at(path), 'latin1'), 'latin1'), stats }
   }
 
-  /** All of the file at one moment, if it lets us. */
+  /** Reads the whole file as of one moment, if possible. */
   function readWhole(path: BytePath, limit: number): { bytes: Buffer; stats: BigIntStats } {
     const file = openSync(at(path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     try {
@@ -239,7 +240,7 @@ export function createScan(options: ScanOptions): Scan {
         const bytes = readBytes(file, Number(before.size), limit)
         const after = fstatSync(file, { bigint: true })
         const isStill = before.mtimeNs === after.mtimeNs && before.ctimeNs === after.ctimeNs
-        // One that never rests is taken as it is: its times are so young that it is read again the next time.
+        // A file that keeps changing is taken as it is: its times are so recent that the next scan reads it again.
         if ((isStill && bytes.length === Number(after.size)) || attempt === READ_ATTEMPTS) {
           return { bytes, stats: after }
         }
@@ -249,7 +250,7 @@ export function createScan(options: ScanOptions): Scan {
     }
   }
 
-  /** Looks at one entry of a folder that is known. False when everything must be looked at. */
+  /** Scans one entry of a known folder; returns false when a full scan is needed. */
   function entry(folder: Folder, name: BytePath): boolean {
     const path = joined(folder.path, name)
     if (path === own) return true
@@ -264,7 +265,7 @@ export function createScan(options: ScanOptions): Scan {
     const why = reasonFor(folder.rules, name, path, isFolder, folder.inside)
     if (isFolder) {
       const known = folder.folders.get(name)
-      // The same folder as before: what is in it tells of itself.
+      // Same inode: its own watches report changes inside it.
       if (known && known.identity === identityOf(found) && !why) return true
       tree.forget(folder, name)
       if (why && !isLookedInto(path, why)) tree.leaveOut(folder, `${name}/`, why)
@@ -306,7 +307,7 @@ export function createScan(options: ScanOptions): Scan {
     let folder = tree.root
     for (const part of parts) {
       const inner = folder.folders.get(part)
-      // Also of folders that are known: one may have become a link that leads out of the workspace.
+      // Check known folders too: one may have become a link that leads out of the workspace.
       if (!isRealFolder(joined(folder.path, part))) {
         if (inner) tree.removeFolder(inner)
         return
@@ -331,7 +332,7 @@ export function createScan(options: ScanOptions): Scan {
     let folder: Folder | undefined = tree.root
     let at = tree.root.rules
     let inside: LeftOut | null = null
-    if (!at) throw new Error('nothing has been looked at yet')
+    if (!at) throw new Error('the workspace has not been scanned yet')
     for (const part of parts) {
       folder = folder?.folders.get(part)
       const inner = joined(at.folder, part)
@@ -345,7 +346,7 @@ export function createScan(options: ScanOptions): Scan {
     return why !== null || (found?.size ?? 0) > maxFileBytes
   }
 
-  /** Those in folders that are left out are in no folder's list. */
+  /** Scans tool-written files separately, because the walk does not reach those in left-out folders. */
   function toolFiles(): void {
     for (const path of options.toolWritten()) file(path)
   }
@@ -362,12 +363,12 @@ export function createScan(options: ScanOptions): Scan {
   }
 }
 
-/** An inode is used again, often at once; when it was born is not. */
+/** Inodes are reused, often immediately; a birth time is not. */
 function identityOf({ ino, birthtimeNs }: BigIntStats): string {
   return `${ino}:${birthtimeNs}`
 }
 
-/** Others are there only for what tools wrote in them. */
+/** Returns false for folders that are in the tree only because of tool-written files. */
 function isWalked(folder: Folder | undefined): boolean {
   return folder?.rules != null && folder.inside === null
 }
@@ -387,7 +388,7 @@ function isUnchanged(known: FileEntry, found: BigIntStats): boolean {
 }
 
 function readBytes(file: number, expected: number, limit: number): Buffer {
-  // One byte more than there should be shows whether it has grown.
+  // One extra byte shows whether the file has grown.
   let bytes = Buffer.allocUnsafe(expected + 1)
   let length = 0
   for (;;) {

@@ -1,18 +1,18 @@
 import { mkdirSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { createGit, type Git } from '../git/git.ts'
-import { type Manifest, openManifest } from './manifest.ts'
+import { type Manifest, openManifest } from '../manifest/manifest.ts'
 import { clearLeftovers, createObjectStore, type ObjectStore } from './object-store.ts'
 import { createPackMirror, type MirrorPlace, type PackMirror } from './pack-mirror.ts'
 import { prepareStore } from './repository.ts'
 
-/** What all working copies of a data folder share: one store of objects, and one thing at a time. */
+/** Shared by all working copies of a data folder: one object store, and operations that run one at a time. */
 export interface SharedObjects {
   store: string
-  /** The project's own. */
+  /** The project's own manifest. */
   manifest: Manifest
   objects: ObjectStore
-  /** The same objects in object storage; null when they are in this folder only. */
+  /** The copies of the objects in object storage; null when only this folder has them. */
   mirror: PackMirror | null
   git: Git
   inTurn<T>(work: () => Promise<T>): Promise<T>
@@ -28,7 +28,7 @@ export function openSharedObjects(options: {
   const store = prepareStore(dataDir)
   mkdirSync(join(dataDir, 'tmp', 'cookies'), { recursive: true })
   const manifest = openManifest(join(dataDir, 'manifest.db'))
-  // No process writes packs while we hold the lock, so half-written ones belong to processes that are gone.
+  // No process writes packs while we hold the lock, so half-written ones belong to killed processes.
   manifest.lock('quickly')
   clearLeftovers(join(store, 'objects'))
   manifest.commit()
@@ -59,7 +59,7 @@ export function openSharedObjects(options: {
   }
 }
 
-/** What we have just written ourselves need not be asked for; what is not here may be there. */
+/** Reads recently written objects from memory, and fetches objects that are missing locally from the mirror. */
 function withRecent(git: Git, objects: ObjectStore, mirror: PackMirror | null): Git {
   async function read(oid: string) {
     const found = objects.recent(oid) ?? (await git.read(oid))

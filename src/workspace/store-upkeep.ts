@@ -4,7 +4,7 @@ import type { Git } from '../git/git.ts'
 import { RECORD } from './commit.ts'
 import { syncFolder } from './pack.ts'
 
-/** Keeps the store of objects small: joins packs, and drops unreachable objects. */
+/** Keeps the object store small: joins packs, and drops unreachable objects. */
 
 export interface StoreSize {
   packs: number
@@ -21,12 +21,12 @@ interface Pack {
   bytes: number
 }
 
-/** Writes all that the roots reach into one pack and drops the others. Fails, and drops nothing, if anything is missing. */
+/** Writes every object that the roots reach into one pack and drops the others. Fails, and drops none, if one is missing. */
 export async function collect(options: {
   git: Git
   store: string
   checkpoints: readonly string[]
-  /** Other objects that are needed. */
+  /** Other objects to keep. */
   others: readonly string[]
 }): Promise<Collected> {
   const { git, store, checkpoints, others } = options
@@ -39,7 +39,7 @@ export async function collect(options: {
   return { before: sizeOf(before), after: sizeOfStore(store) }
 }
 
-/** What checkpoints and all before them name in their messages: git does not follow that by itself. */
+/** The records that checkpoints and their ancestors name in their messages: git does not follow these by itself. */
 export async function recordsOf(git: Git, store: string, checkpoints: readonly string[]): Promise<string[]> {
   const format = `--format=%(trailers:key=${RECORD},valueonly)`
   const printed = await git.run(store, ['log', '--stdin', format], `${checkpoints.join('\n')}\n`)
@@ -52,7 +52,7 @@ export async function joinPacks({ git, store }: { git: Git; store: string }): Pr
   const half = sizeOf(packs).bytes / 2
   const smaller = packs.filter((pack) => pack.bytes < half)
   const joined = smaller.length > 1 ? smaller : packs
-  // Small objects were stored as they are: now they are compressed.
+  // Small objects were stored uncompressed; this compresses them.
   const args = [
     'pack-objects',
     '--stdin-packs',
@@ -80,10 +80,10 @@ function drop(store: string, packs: readonly Pack[], made: Buffer): void {
   const folder = join(store, 'objects', 'pack')
   for (const name of kept) {
     if (!existsSync(join(folder, `${name}.idx`)) || !existsSync(join(folder, `${name}.pack`))) {
-      throw new Error(`the new pack ${name} is not there; the old ones are kept`)
+      throw new Error(`the new pack ${name} is missing; the old packs are kept`)
     }
   }
-  // What replaces them is there for good before they go.
+  // Make the new pack durable before the old ones are deleted.
   syncFolder(folder)
   for (const { name } of packs) {
     if (kept.has(name)) continue

@@ -1,46 +1,37 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import type { ThreadAnswer, ThreadQuestion, ThreadReply } from '../worker-thread/worker-thread.ts'
 import type { RestoreReport } from './file-operations.ts'
 import { copyFolder } from './repository.ts'
 import { openSharedObjects } from './shared-objects.ts'
 import { openWorkspace, type Workspace, type WorkspaceOptions } from './workspace.ts'
 
-/** A thread of its own for the workspace: reading a hundred thousand files must not stop the event loop. */
+/** Runs the workspace in its own thread: reading a hundred thousand files must not block the event loop. */
 export type ThreadOptions = Omit<WorkspaceOptions, 'onProgress' | 'onRescued' | 'onPlanned' | 'copy'>
 
 export interface ThreadRequest {
-  id: number
-  /** The conversation whose working copy is meant; null for the project itself. */
+  /** The conversation whose working copy the call is for; null for the project itself. */
   copy: string | null
   call: string
   args: unknown[]
 }
 
-/** The answer to a `confirm`: whether the operation may go on. */
-export interface ThreadConfirmation {
-  confirmed: number
-  error: string | null
-}
+/** Sent without a request. */
+export type ThreadNotice = { progress: number } | { rescued: RestoreReport['rescued'] }
 
-export type ThreadReply =
-  | { id: number; result: unknown }
-  | { id: number; error: { message: string; name: string; code: string | undefined } }
-  /** The operation waits for the caller's consent, while the workspace is locked. */
-  | { confirm: number; with: unknown }
-  | { progress: number }
-  | { rescued: RestoreReport['rescued'] }
+type Request = ThreadRequest & { id: number }
 
-/** How many working copies are kept in memory, besides the project: the others are read again when they are needed. */
+/** The number of working copies kept open besides the project; others are reopened on demand. */
 const MAX_OPEN = 8
 
 class NotConfirmed extends Error {}
 
 const port = parentPort
-if (!port) throw new Error('this file runs as a thread')
+if (!port) throw new Error('this file must run as a worker thread')
 
 const options: WorkspaceOptions = {
   ...(workerData as ThreadOptions),
-  onProgress: (progress) => port.postMessage({ progress } satisfies ThreadReply),
-  onRescued: (rescued) => port.postMessage({ rescued } satisfies ThreadReply),
+  onProgress: (progress) => port.postMessage({ progress } satisfies ThreadNotice),
+  onRescued: (rescued) => port.postMessage({ rescued } satisfies ThreadNotice),
 }
 const waitingForConsent = new Map<number, { resolve(): void; reject(error: Error): void }>()
 const shared = openSharedObjects(options)
@@ -50,7 +41,7 @@ const copies = new Map<string, Promise<Workspace>>()
 function workspaceOf(copy: string | null): Promise<Workspace> {
   if (copy === null) return Promise.resolve(project)
   const workspace = copies.get(copy) ?? openCopy(copy)
-  // The last used is the last in the list.
+  // Keep the most recently used copy last.
   copies.delete(copy)
   copies.set(copy, workspace)
   for (const [oldest, idle] of copies) {
@@ -61,14 +52,14 @@ function workspaceOf(copy: string | null): Promise<Workspace> {
   return workspace
 }
 
-/** In its turn: opening writes to the manifest, whose lock is held in this same thread. */
+/** Waits its turn: opening writes to the manifest, and another operation of this thread may hold its lock. */
 function openCopy(copy: string): Promise<Workspace> {
   const root = copyFolder(options.dataDir, copy)
-  // A copy lies in the data folder, so all processes that work on it share that folder's lock.
+  // A copy is in the data folder, so all processes that work on it share that folder's lock.
   const workspace = shared.inTurn(async () =>
     openWorkspace({ ...options, root, copy, rootLock: undefined }, shared),
   )
-  // One that could not be opened is tried again.
+  // Forget a copy that failed to open, so that the next call retries.
   workspace.catch(() => copies.delete(copy))
   return workspace
 }
@@ -83,23 +74,23 @@ async function closeAll(): Promise<void> {
   shared.close()
 }
 
-/** Functions don't cross threads: the caller of this request is asked instead. */
+/** Functions can't be passed to a thread, so this sends the request's caller a message and waits for the reply. */
 function confirmBy(id: number): (given: unknown) => Promise<void> {
   return (given) =>
     new Promise((resolve, reject) => {
       waitingForConsent.set(id, { resolve, reject })
-      port?.postMessage({ confirm: id, with: given } satisfies ThreadReply)
+      port?.postMessage({ confirm: id, with: given } satisfies ThreadQuestion)
     })
 }
 
-function confirmed({ confirmed: id, error }: ThreadConfirmation): void {
+function confirmed({ confirmed: id, error }: ThreadAnswer): void {
   const waiter = waitingForConsent.get(id)
   waitingForConsent.delete(id)
   if (error === null) waiter?.resolve()
   else waiter?.reject(new NotConfirmed(error))
 }
 
-async function perform({ id, copy, call, args }: ThreadRequest): Promise<unknown> {
+async function perform({ id, copy, call, args }: Request): Promise<unknown> {
   if (call === 'close') return await closeAll()
   const workspace = await workspaceOf(copy)
   const operation = workspace[call as keyof Workspace] as (...given: unknown[]) => Promise<unknown>
@@ -109,19 +100,19 @@ async function perform({ id, copy, call, args }: ThreadRequest): Promise<unknown
   await workspace.close()
 }
 
-async function answer(request: ThreadRequest): Promise<void> {
+async function answer(request: Request): Promise<void> {
   const { id } = request
   try {
-    port?.postMessage({ id, result: await perform(request) } satisfies ThreadReply)
+    port?.postMessage({ id, result: await perform(request) } satisfies ThreadReply<unknown>)
   } catch (error) {
     const { message, name, constructor, code } = error as NodeJS.ErrnoException
     const reply = { message, name: constructor?.name ?? name, code }
-    port?.postMessage({ id, error: reply } satisfies ThreadReply)
+    port?.postMessage({ id, error: reply } satisfies ThreadReply<unknown>)
   }
   if (request.call === 'close') port?.close()
 }
 
-port.on('message', (message: ThreadRequest | ThreadConfirmation) => {
+port.on('message', (message: Request | ThreadAnswer) => {
   if ('confirmed' in message) confirmed(message)
   else void answer(message)
 })

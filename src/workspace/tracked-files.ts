@@ -8,9 +8,9 @@ import { parentOf } from './entry-path.ts'
 /** Hidden files that the user's git tracks, such as `.gitignore` and `.github/`: they are part of the project (W3). */
 export interface TrackedFiles {
   has(path: BytePath): boolean
-  /** Whether such a file lies in this folder, at any depth. */
+  /** True if the folder contains such a file at any depth. */
   isAbove(folder: BytePath): boolean
-  /** Reads the list again if git's index has changed; answers whether it differs now. */
+  /** Reads the list again if git's index has changed; returns true if the list differs. */
   refresh(): Promise<boolean>
 }
 

@@ -1,18 +1,18 @@
 import type { Git } from '../git/git.ts'
+import type { ToolWritten } from '../manifest/manifest.ts'
 import type { BytePath } from './byte-path.ts'
 import type { Commit } from './commit.ts'
 import { gitMode, permissions } from './folder-tree.ts'
-import type { ToolWritten } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import { withFiles } from './trees.ts'
 
-/** A checkpoint's files as far as they are known by now: with those that it had left out and tools have overwritten since. */
+/** A checkpoint's files as known today: also those that it left out and that were saved when a tool overwrote them later. */
 export interface TreeThen {
   tree: string
   record: string
-  /** Their permissions. */
+  /** The overwritten files with their permissions. */
   overwritten: ReadonlyMap<BytePath, number>
-  /** Files that would have been left out, and that tools have made since. */
+  /** Files that tools have created since and that the checkpoint would have left out. */
   made: ReadonlySet<BytePath>
 }
 

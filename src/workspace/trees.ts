@@ -3,7 +3,7 @@ import { type BytePath, joined } from './byte-path.ts'
 import { type Folder, gitMode } from './folder-tree.ts'
 import type { ObjectStore } from './object-store.ts'
 
-/** Git's tree objects: made from folders, read back, and compared. */
+/** Git's tree objects: built from folders, read and compared. */
 
 export interface TreeEntry {
   mode: string
@@ -14,7 +14,7 @@ export type TreeChange = { path: BytePath; from: TreeEntry | null; to: TreeEntry
 
 export const FOLDER_MODE = '40000'
 
-/** The folder's tree, stored; null when there is nothing in it. Only what has changed is made again. */
+/** Stores the folder's tree and returns its id; null when the folder is empty. Rebuilds only changed subtrees. */
 export function storeTree(objects: ObjectStore, folder: Folder): string | null {
   if (folder.tree !== null) return folder.tree
   const entries: { key: string; mode: string; name: BytePath; oid: string }[] = []
@@ -78,7 +78,7 @@ export async function compareTrees(git: Git, from: string, to: string): Promise<
   return changes.sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-/** Trees that are remembered are compared again and again. */
+/** Parsed form of cached trees, which are compared many times. */
 const parsed = new WeakMap<Buffer, ReadonlyMap<BytePath, TreeEntry>>()
 
 export async function readTree(git: Git, oid: string | null): Promise<ReadonlyMap<BytePath, TreeEntry>> {
@@ -100,7 +100,7 @@ function folderIn(entry: TreeEntry | null): string | null {
   return entry?.mode === FOLDER_MODE ? entry.oid : null
 }
 
-/** What a tree has at a path, file or folder. */
+/** The entry at a path in a tree, file or folder. */
 export async function entryIn(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
   let at: TreeEntry = { mode: FOLDER_MODE, oid: tree }
   for (const part of path.split('/')) {
@@ -112,7 +112,7 @@ export async function entryIn(git: Git, tree: string, path: BytePath): Promise<T
   return at
 }
 
-/** The tree with these files as they are given here, or without them. */
+/** Stores the tree with these files set, or removed where the entry is null, and returns its id. */
 export async function treeWith(
   git: Git,
   objects: ObjectStore,
@@ -136,7 +136,7 @@ export async function treeWith(
   return putTree(objects, entries)
 }
 
-/** What git calls a folder with nothing in it. */
+/** Git's id of the empty tree. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
 function putTree(objects: ObjectStore, entries: ReadonlyMap<BytePath, TreeEntry>): string {
@@ -146,7 +146,7 @@ function putTree(objects: ObjectStore, entries: ReadonlyMap<BytePath, TreeEntry>
   return objects.put('tree', treeBody(sorted.map(([name, entry]) => ({ name, ...entry }))))
 }
 
-/** The tree with these files added; those that it has, or whose place a file has taken, are left as they are. */
+/** Stores the tree with these files added; skips paths that it already has or whose folder is a file in it. */
 export async function withFiles(
   git: Git,
   objects: ObjectStore,

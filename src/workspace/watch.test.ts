@@ -17,7 +17,7 @@ describe('watching', () => {
 
   const files = (checkpoint: string) => one.git('ls-tree', '-r', '--name-only', checkpoint).trim().split('\n')
 
-  it('is on, and a checkpoint has what has just changed', async () => {
+  it('is on, and a checkpoint has the latest changes', async () => {
     expect(await one.workspace.condition()).toMatchObject({ isWatching: true, watchedFolders: 3 })
     for (let i = 0; i < 20; i++) {
       writeFileSync(join(one.root, 'a/b/file'), `version ${i}`)
@@ -26,7 +26,7 @@ describe('watching', () => {
     expect(await one.workspace.verifyWatching()).toEqual([])
   })
 
-  it('sees folders that come, move and go, and what happens in them', async () => {
+  it('sees created, moved and deleted folders, and changes in them', async () => {
     mkdirSync(join(one.root, 'x/y/z'), { recursive: true })
     writeFileSync(join(one.root, 'x/y/z/deep'), '1')
     expect(files(await one.checkpoint())).toEqual(['a/b/file', 'x/y/z/deep'])
@@ -41,7 +41,7 @@ describe('watching', () => {
     expect(await one.workspace.verifyWatching()).toEqual([])
   })
 
-  it('another name of a file does not hide a change', async () => {
+  it('sees changes through another hard link to a file', async () => {
     linkSync(join(one.root, 'a/b/file'), join(one.dataDir, 'other-name'))
     writeFileSync(join(one.root, 'a/b/file'), 'two')
     await one.checkpoint()
@@ -49,8 +49,8 @@ describe('watching', () => {
     expect(one.git('cat-file', 'blob', `${await one.checkpoint()}:a/b/file`)).toBe('six')
   })
 
-  it('that missed something is noticed, put right and turned off, also after a restart', async () => {
-    // No watch reports a link that is made elsewhere, nor writes through it.
+  it('is corrected and turned off after it missed a change, and stays off after a restart', async () => {
+    // No watch reports a hard link made elsewhere, or writes through it.
     linkSync(join(one.root, 'a/b/file'), join(one.dataDir, 'other-name'))
     writeFileSync(join(one.dataDir, 'other-name'), 'six')
     expect(await one.workspace.verifyWatching()).toEqual(['a/b/file'])
@@ -63,7 +63,7 @@ describe('watching', () => {
     expect((await one.workspace.condition()).isWatching).toBe(false)
   })
 
-  it('everything is looked at when an ignore file has changed', async () => {
+  it('triggers a full scan when an ignore file has changed', async () => {
     writeFileSync(join(one.root, 'a/.gitignore'), 'file\n')
     expect(files(await one.checkpoint())).toEqual([''])
     rmSync(join(one.root, 'a/.gitignore'))
@@ -71,8 +71,8 @@ describe('watching', () => {
   })
 })
 
-describe('the watches of folders', () => {
-  it('know when more has happened than the system could tell', async () => {
+describe('folder watches', () => {
+  it('detect an overflow of the system event queue', async () => {
     const root = mkdtempSync(join(tmpdir(), 'waymark-watch-'))
     mkdirSync(join(root, 'folder'))
     const watch = createFolderWatch({ root, cookies: join(root, 'cookies') })
@@ -80,7 +80,7 @@ describe('the watches of folders', () => {
     writeFileSync(join(root, 'folder/a'), '1')
     expect(await watch.hints()).toEqual(new Set(['folder/a']))
     expect(await watch.hints()).toEqual(new Set())
-    // Without a pause in which the queue could be emptied.
+    // Without a pause in which the event queue could drain.
     for (let i = 0; i < 20_000; i++) writeFileSync(join(root, `folder/${i % 2}`), String(i))
     expect(await watch.hints()).toBe(null)
     watch.restart()

@@ -4,21 +4,21 @@ import { join } from 'node:path'
 import { type BytePath, joined, onDisk } from './byte-path.ts'
 
 /**
- * Tells which paths may have changed, so that only those are looked at. One watch a folder, set before the folder is
- * read. Whatever it tells is a hint: who trusts it asks it first to prove that it has caught up.
+ * Reports which paths may have changed, so that a scan looks only at those. It sets one watch per folder, before the folder
+ * is read. Its reports are hints: it must prove that it has caught up before a caller uses them.
  *
- * Not a recursive watcher: those we tried keep events back for 50 ms after any other, or drop what the system's queue
- * could not hold without a word. Here an overflow shows, because the queue is emptied in one go.
+ * It isn't a recursive watcher: those we tried delay events for 50 ms after any other event, or silently drop the events
+ * that overflow the system's queue. Here an overflow is detectable, because the queue is drained in one go.
  */
 export interface FolderWatch {
   add(path: BytePath): void
   remove(path: BytePath): void
   /**
-   * What may have changed since it was last asked, after a file of ours has come back through the watches; null when
-   * anything may have.
+   * Returns the paths that may have changed since the last call, once the watches have reported a touch of our own file;
+   * null when any path may have changed.
    */
   hints(): Promise<Set<BytePath> | null>
-  /** Everything is about to be looked at: what came before no longer counts. */
+  /** Discards earlier hints, because a full scan follows. */
   restart(): void
   folderCount(): number
   close(): void
@@ -37,7 +37,7 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
   let burst = 0
   let onCookie: (() => void) | null = null
 
-  // One file, touched each time: that is one event. The last touch has come back, or this watch is not sound.
+  // Touching one file gives one event. If the event for the last touch does not arrive, the watch is not sound.
   mkdirSync(options.cookies, { recursive: true })
   const cookie = join(options.cookies, randomBytes(8).toString('hex'))
   writeFileSync(cookie, '')
@@ -51,7 +51,7 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
     isSound = false
   }
 
-  /** Everything in the system's queue is handed over before anything else runs; as much as it can hold means more. */
+  /** The system's whole queue is delivered before other code runs, so a burst near its limit may mean lost events. */
   function countBurst(): void {
     if (burst++ === 0) setImmediate(() => (burst = 0))
     if (burst >= queueLimit / 2) doubt()
@@ -73,7 +73,7 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
       watcher.on('error', doubt)
       watchers.set(path, watcher)
     } catch {
-      // No more watches to be had, or the folder has gone: either way it is not known what happens in it.
+      // The system has no watches left, or the folder was removed: either way its changes are unknown.
       doubt()
     }
   }
@@ -110,7 +110,7 @@ export function createFolderWatch(options: { root: BytePath; cookies: string }):
       return taken
     },
     restart() {
-      // Whether they still watch what they were set on is not known either: the walk sets them again.
+      // The watches may no longer be on the folders that they were set on, so the walk sets them again.
       if (!isSound) for (const path of watchers.keys()) remove(path)
       hints = new Set()
       isSound = true

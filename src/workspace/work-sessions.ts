@@ -1,6 +1,3 @@
-import type { Clock } from '../core/clock.ts'
-import type { Ledger } from '../core/ledger.ts'
-import type { Log } from '../core/log.ts'
 import {
   type FailedChange,
   type FilesThen,
@@ -11,7 +8,6 @@ import {
   type RestoreCommand,
   type WorkSessions,
   type WorkState,
-  type WorkStore,
   workStateOf,
   workspaceNotHere,
 } from '../core/work-sessions.ts'
@@ -19,50 +15,35 @@ import type { SessionView } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
-import { asked } from './asked.ts'
 import { type Authors, createDifferences, findAuthors, nameOf } from './authors.ts'
+import { type CheckpointFrame, frameOf } from './checkpoint-frame.ts'
 import { createFileChanges } from './file-changes.ts'
 import type { MadeCheckpoint } from './file-operations.ts'
 import { writeBranches } from './repository.ts'
-import type { Workspace } from './workspace.ts'
-
-export interface WorkSessionsDependencies {
-  store: WorkStore
-  ledger: Pick<Ledger, 'append'>
-  workspace: Workspace
-  workspaceId: string
-  dataDir: string
-  clock: Clock
-  log: Log
-  /** Called after files were restored, before the caller gets its answer. */
-  onFilesChanged?: (workspaceId: string) => Promise<void>
-  /** Keeps other processes from changing the same files; null when one does. The system lets go should we end. */
-  hold(): (() => void) | null
-}
+import type { WorkSessionsDependencies } from './session-dependencies.ts'
+import { translated } from './workspace-failure.ts'
 
 /** The work sessions of one workspace. */
-export interface HeldWorkSessions
-  extends Omit<WorkSessions, 'compare' | 'holds' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'> {
+export interface WorkspaceSessions
+  extends Omit<WorkSessions, 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'> {
   /** The conversation's last checkpoint, or null. */
   tip(tenant: string, id: ConversationId): Promise<string | null>
-  /** Finishes, or takes back, what a process that was killed had begun (W5). */
+  /** Finishes or undoes the change that a killed process had begun (W5). */
   recover(): Promise<void>
-  /** Begins nothing any more. */
+  /** Cancels scheduled upkeep. */
   stop(): void
 }
 
 const LOOK_AFTER_MS = 1000
 
-export type CheckpointFrame = FrameDraft<'workspace.checkpoint'>
-
 /** A conversation that has its first checkpoint. */
 type Begun = WorkState & { main: string; tip: string }
 
-export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSessions {
+export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSessions {
   const { store, workspace, workspaceId, dataDir, clock, log } = deps
   const inOrder = createOrder()
   const between = createDifferences(workspace)
-  const changes = createFileChanges({ ...deps, take, follow })
+  const changes = createFileChanges({ ...deps, take, writeRepository })
   let later: NodeJS.Timeout | undefined
 
   async function stateOf(tenant: string, id: ConversationId): Promise<WorkState> {
@@ -76,13 +57,13 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     { lastNumber }: Pick<WorkState, 'lastNumber'>,
     { session, label, parents, nth = 1 }: { session: string; label: string; parents: string[]; nth?: number },
   ): Promise<{ made: MadeCheckpoint; frame: CheckpointFrame }> {
-    const made = await asked(workspace.checkpoint({ label, parents, time: clock.now() }))
+    const made = await translated(workspace.checkpoint({ label, parents, time: clock.now() }))
     const { id: checkpoint, files, changed, excluded } = made
     log.info({ checkpoint, session, label, files, changed, excluded }, 'made a checkpoint')
     return { made, frame: frameOf(made, session, label, lastNumber + nth) }
   }
 
-  /** On `main`; for a fork on its first session, after the checkpoints it inherits, which keep their state. */
+  /** Goes to `main`; in a fork, to its first session after the inherited checkpoints, which stay unchanged. */
   function firstCheckpoint(state: WorkState) {
     const { session, tip } = state
     return tip === null
@@ -92,55 +73,56 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
 
   async function appendOutside(tenant: string, id: ConversationId, frame: CheckpointFrame): Promise<void> {
     const appended = await deps.ledger.append({ tenant, conversationId: id, run: null, frames: [frame] })
-    if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation has gone.')
-    await follow(tenant, id)
+    if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation no longer exists.')
+    await writeRepository(tenant, id)
   }
 
-  function start(tenant: string, id: ConversationId): Promise<void> {
+  async function start(tenant: string, id: ConversationId): Promise<void> {
+    await begun(tenant, id)
+  }
+
+  /** The conversation's state, read once. Takes its first checkpoint if it has none, or if the files of its base are lost. */
+  function begun(tenant: string, id: ConversationId): Promise<Begun> {
     return inOrder(id, async () => {
-      const state = await stateOf(tenant, id)
-      if (!state.hasBegun) await appendOutside(tenant, id, (await firstCheckpoint(state)).frame)
+      let state = await stateOf(tenant, id)
+      const frame = await missingCheckpoint(state)
+      if (frame) {
+        await appendOutside(tenant, id, frame)
+        state = await stateOf(tenant, id)
+      }
+      const { main, tip } = state
+      if (main === null || tip === null) throw new Error(`${id} has no first checkpoint`)
+      return { ...state, main, tip }
     })
   }
 
-  async function begun(tenant: string, id: ConversationId): Promise<Begun> {
-    await start(tenant, id)
-    await inOrder(id, async () => {
-      const state = await stateOf(tenant, id)
-      if (state.main === null || (await asked(workspace.has([state.main])))) return
-      // The store was lost, or is on another machine: from here on everything is compared with what is there now.
-      const { frame } = await take(state, { session: MAIN, label: labels.initial, parents: [] })
-      await appendOutside(tenant, id, frame)
-    })
-    const state = await stateOf(tenant, id)
-    const { main, tip } = state
-    if (main === null || tip === null) throw new Error(`${id} has no first checkpoint`)
-    return { ...state, main, tip }
+  async function missingCheckpoint(state: WorkState): Promise<CheckpointFrame | null> {
+    if (!state.hasBegun) return (await firstCheckpoint(state)).frame
+    if (state.main === null || (await translated(workspace.has([state.main])))) return null
+    // The store was lost or is on another machine: compare with the current files from now on.
+    return (await take(state, { session: MAIN, label: labels.initial, parents: [] })).frame
   }
 
-  async function follow(tenant: string, id: ConversationId): Promise<void> {
+  async function writeRepository(tenant: string, id: ConversationId): Promise<void> {
     const { heads, session } = await stateOf(tenant, id)
     writeBranches(dataDir, id, { heads, current: session })
   }
 
-  /** The ledger has the checkpoint: a repository that can't be written is brought up to date with the next one. */
-  async function followOrLog(tenant: string, id: ConversationId): Promise<void> {
-    await follow(tenant, id).catch((error: unknown) => {
+  /** The ledger has the checkpoint, so a failed write to the repository is only logged; the next checkpoint updates it. */
+  async function writeRepositoryOrLog(tenant: string, id: ConversationId): Promise<void> {
+    await writeRepository(tenant, id).catch((error: unknown) => {
       log.error({ err: error, conversation: id }, 'a repository could not be written')
     })
   }
 
-  /** The checkpoint that is meant, if its files are here. */
+  /** Returns the checkpoint's full id; throws checkpoint_not_found unless its files are stored here. */
   async function found(tenant: string, id: ConversationId, checkpointId: string): Promise<string> {
     const full = await store.findCheckpoint(tenant, id, checkpointId)
-    if (await asked(workspace.has([full]))) return full
-    throw new WaymarkError(
-      'checkpoint_not_found',
-      `The files of the checkpoint ${full} are not here any more.`,
-    )
+    if (await translated(workspace.has([full]))) return full
+    throw new WaymarkError('checkpoint_not_found', `The files of checkpoint ${full} are no longer stored.`)
   }
 
-  /** Not every checkpoint is here for ever: one that has gone is said to be gone. */
+  /** Throws checkpoint_not_found when the checkpoint's files are no longer stored. */
   async function filesThen(tenant: string, id: ConversationId, at: number | null): Promise<FilesThen> {
     await begun(tenant, id)
     if (at === null) return { checkpointId: null, edits: [] }
@@ -150,26 +132,26 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       : { ...then, checkpointId: await found(tenant, id, then.checkpointId) }
   }
 
-  /** What was approved last in the workspace, by whichever conversation: that belongs to all of them. */
+  /** The last approval in the workspace by any conversation: an approval counts for all of them. */
   async function approvedFor({ main, mainAt }: Pick<Begun, 'main' | 'mainAt'>) {
     const last = await store.approvedIn(workspaceId)
     const own = { checkpointId: main, at: mainAt }
-    if (!last || last.at <= own.at || !(await asked(workspace.has([last.checkpointId])))) return own
+    if (!last || last.at <= own.at || !(await translated(workspace.has([last.checkpointId])))) return own
     return last
   }
 
   function authorsSince(tenant: string, conversationId: ConversationId, since: string): Promise<Authors> {
-    return asked(findAuthors({ store, between }, { tenant, conversationId, workspaceId, since }))
+    return translated(findAuthors({ store, between }, { tenant, conversationId, workspaceId, since }))
   }
 
-  /** This conversation's changes, and those that none made; what another has changed since is left as it is, and listed. */
+  /** Resets this conversation's changes and those without an author; spares and lists what other conversations changed. */
   async function resetOf({ tenant, conversationId, includeOthers }: ResetCommand, state: Begun) {
     const { checkpointId: target, at } = await approvedFor(state)
     if (includeOthers) return { target, paths: null, spared: [] }
     const authors = await authorsSince(tenant, conversationId, at)
     const spared: { path: string; reason: string }[] = []
     const paths: string[] = []
-    for (const { path } of await asked(workspace.differences(target, null))) {
+    for (const { path } of await translated(workspace.differences(target, null))) {
       const others = authors.of(path).filter((author) => author.isOther)
       if (others.length === 0) paths.push(path)
       else
@@ -182,9 +164,9 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     const { tenant, conversationId, checkpointId } = command
     const target = await found(tenant, conversationId, checkpointId)
     const paths = command.paths?.map(cleanPath) ?? null
-    const unknown = paths === null ? [] : await asked(workspace.unknownPaths(target, paths))
+    const unknown = paths === null ? [] : await translated(workspace.unknownPaths(target, paths))
     if (unknown.length === 0) return { target, paths }
-    throw new WaymarkError('invalid_request', 'Neither that checkpoint nor the project has this.', {
+    throw new WaymarkError('invalid_request', 'Neither the checkpoint nor the project has these paths.', {
       details: unknown.map((path) => ({ path: 'body.paths', message: path })),
     })
   }
@@ -193,25 +175,22 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     try {
       const missed = await workspace.verifyWatching()
       if (missed.length > 0) {
-        log.error({ files: missed.slice(0, 10), count: missed.length }, 'changes of files were not noticed')
+        log.error({ files: missed.slice(0, 10), count: missed.length }, 'the watcher missed file changes')
       }
       await workspace.tidy()
     } catch (error) {
-      log.error({ err: error }, 'the checkpoints could not be looked after')
+      log.error({ err: error }, 'the upkeep of checkpoints failed')
     }
   }
 
   return {
     start,
-    follow,
+    writeRepository,
     tip: async (tenant, id) => (await stateOf(tenant, id)).tip,
     recover: changes.recover,
     stop: () => clearTimeout(later),
     beforeMessage: ({ tenant, conversationId, content }) =>
       inOrder(conversationId, async () => {
-        const rows = await store.rows(tenant, conversationId)
-        // A conversation that is about no files.
-        if (rows.workspaceId === null) return null
         const state = await stateOf(tenant, conversationId)
         const { session } = state
         const first = state.hasBegun ? null : await firstCheckpoint(state)
@@ -234,12 +213,12 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         if (!outcome.isDone) return outcome
         const { before, wasThere, kept, rescued } = outcome
         if (rescued.length > 0)
-          log.error({ files: rescued }, 'files were written to while a tool replaced them')
-        if (kept) await followOrLog(tenant, conversationId)
+          log.error({ files: rescued }, 'files were modified while a tool replaced them')
+        if (kept) await writeRepositoryOrLog(tenant, conversationId)
         return { isDone: true, before, wasThere, previousCheckpoint: kept?.id ?? null, rescued }
       }),
     afterRun() {
-      // Not in the way of the next message, should one be waiting.
+      // Delayed, so that it doesn't hold up a waiting message.
       clearTimeout(later)
       later = setTimeout(() => void lookAfter(), LOOK_AFTER_MS)
       later.unref()
@@ -248,10 +227,10 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       await begun(tenant, id)
       const state = workStateOf(await store.rows(tenant, id, { isCounted: true }))
       if (state.main === null) throw new Error(`${id} has no first checkpoint`)
-      const { rescued } = await asked(workspace.condition())
+      const { rescued } = await translated(workspace.condition())
       const approved = await approvedFor({ ...state, main: state.main })
       const authors = await authorsSince(tenant, id, approved.at)
-      const changed = (await asked(workspace.differences(approved.checkpointId, null))).map((file) => ({
+      const changed = (await translated(workspace.differences(approved.checkpointId, null))).map((file) => ({
         ...file,
         by: authors.of(file.path).map(({ conversation_id, title, how }) => ({ conversation_id, title, how })),
       }))
@@ -260,19 +239,18 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     },
     async approve(command) {
       const { tenant, conversationId, message } = command
-      await begun(tenant, conversationId)
-      return await changes.carryOut('approve', command, async () => {
+      return await changes.runChange('approve', command, async () => {
         const state = await begun(tenant, conversationId)
         const { session, main, tip } = state
         const now = await take(state, { session, label: labels.beforeApproval, parents: [tip] })
-        // What the last checkpoint has already needs no other.
+        // When the files have not changed, the last checkpoint is the approved one.
         const approved = now.made.isSame ? tip : now.made.id
         const label = labels.approved(message ?? session)
-        const commits_approved = await asked(workspace.countSince(main, approved))
-        // Nothing to merge: the approval comes after the last one, and has no second parent.
+        const commits_approved = await translated(workspace.countSince(main, approved))
+        // With nothing to merge, the approval follows the last one and has no second parent.
         const parents = approved === main ? [main] : [main, approved]
         const merge = { of: approved, parents, label, time: clock.now() }
-        const approved_commit = await asked(workspace.merge(merge))
+        const approved_commit = await translated(workspace.merge(merge))
         const answer = { approved_commit, new_session: nextSession(session), commits_approved }
         const merged = frameOf({ ...now.made, id: approved_commit }, MAIN, label, state.lastNumber + 2)
         const frames: FrameDraft[] = [
@@ -292,11 +270,11 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
       const { tenant, conversationId } = command
       if (command.dryRun) {
         const { target, paths, spared } = await resetOf(command, await begun(tenant, conversationId))
-        const report = await asked(workspace.preview({ target, paths }))
+        const report = await translated(workspace.preview({ target, paths }))
         const skipped = [...report.skipped, ...spared]
         return { reset_to: target, new_session: null, pre_reset_checkpoint: null, ...report, skipped }
       }
-      return await changes.putBack('reset', command, async () => {
+      return await changes.restore('reset', command, async () => {
         const state = await begun(tenant, conversationId)
         const { session, tip } = state
         const safety = { state, session, label: labels.beforeReset, parents: [tip] }
@@ -305,27 +283,28 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     },
     async restore(command) {
       const { tenant, conversationId } = command
-      await begun(tenant, conversationId)
-      const { target, paths } = await wanted(command)
       if (command.dryRun) {
-        const report = await asked(workspace.preview({ target, paths }))
+        await begun(tenant, conversationId)
+        const { target, paths } = await wanted(command)
+        const report = await translated(workspace.preview({ target, paths }))
         return { restored_to: target, new_checkpoint: null, safety_checkpoint: null, ...report }
       }
-      return await changes.putBack('restore', command, async () => {
+      return await changes.restore('restore', command, async () => {
         const state = await begun(tenant, conversationId)
         const { session, tip } = state
-        return { target, paths, safety: { state, session, label: labels.beforeRestore, parents: [tip] } }
+        const safety = { state, session, label: labels.beforeRestore, parents: [tip] }
+        return { ...(await wanted(command)), safety }
       })
     },
     async files({ tenant, conversationId, at, search, limit }) {
       const then = await filesThen(tenant, conversationId, at)
-      const { total, paths, changed, unsure } = await asked(workspace.files(then, { search, limit }))
+      const { total, paths, changed, unsure } = await translated(workspace.files(then, { search, limit }))
       return { checkpoint_id: then.checkpointId, total, items: paths, changed, unsure }
     },
     async file({ tenant, conversationId, at, path }) {
       const then = await filesThen(tenant, conversationId, at)
       const only = cleanPath(path)
-      const { file, difference } = await asked(workspace.file(then, only))
+      const { file, difference } = await translated(workspace.file(then, only))
       return {
         path: only,
         checkpoint_id: then.checkpointId,
@@ -338,7 +317,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
     async checkpoint(tenant, id, checkpointId) {
       await stateOf(tenant, id)
       const full = await found(tenant, id, checkpointId)
-      return { checkpoint_id: full, left_out: await asked(workspace.leftOut(full)) }
+      return { checkpoint_id: full, left_out: await translated(workspace.leftOut(full)) }
     },
     async diff({ tenant, conversationId, from, to, path }) {
       const state = await begun(tenant, conversationId)
@@ -346,36 +325,18 @@ export function createWorkSessions(deps: WorkSessionsDependencies): HeldWorkSess
         from === null ? (await approvedFor(state)).checkpointId : await found(tenant, conversationId, from)
       const other = to === null ? null : await found(tenant, conversationId, to)
       const only = path === null ? null : cleanPath(path)
-      return { from: base, to: other, files: await asked(workspace.diff(base, other, only)) }
+      return { from: base, to: other, files: await translated(workspace.diff(base, other, only)) }
     },
   }
 }
 
-export function frameOf(
-  { id: checkpoint_id, files, changed, excluded }: Omit<MadeCheckpoint, 'isSame'>,
-  work_session: string,
-  label: string,
-  number: number,
-): CheckpointFrame {
-  return {
-    kind: 'workspace.checkpoint',
-    checkpoint_id,
-    work_session,
-    label,
-    files,
-    changed,
-    excluded,
-    number,
-  }
-}
-
-/** As the files are named here; what leads elsewhere is refused. */
+/** Normalizes a path; refuses one that leads out of the project. */
 function cleanPath(path: string): string {
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
   if (path.startsWith('/') || parts.includes('..') || parts.length === 0) {
     throw new WaymarkError(
       'invalid_request',
-      `A path is given from the project's folder; this one is not: ${path}`,
+      `The path must be relative to the project folder and stay inside it: ${path}`,
     )
   }
   return parts.join('/')
@@ -416,7 +377,7 @@ function sessionView(state: WorkState, { approved, changed, failed, rescued }: S
   }
 }
 
-/** One thing at a time for each conversation. */
+/** Runs one operation at a time for each conversation. */
 function createOrder() {
   const turns = new Map<string, Promise<unknown>>()
   return function inOrder<T>(id: string, work: () => Promise<T>): Promise<T> {

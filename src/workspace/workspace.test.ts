@@ -38,14 +38,14 @@ describe('a checkpoint', () => {
     const after = await one.checkpoint()
     expect(listed(after)).toEqual(tracked)
     expect(await one.workspace.leftOut(after)).toContainEqual({ path: '.env', reason: 'hidden' })
-    // A restore brings one back, and never touches the others.
+    // A restore recreates a tracked file, and never touches the others.
     rmSync(at('.github/workflows/ci.yml'))
     await one.restore(after)
     expect(read('.github/workflows/ci.yml')).toBe('on: push\n')
     expect([read('.env'), read('.github/secrets.txt')]).toEqual(['SECRET=1', 'mine'])
   })
 
-  it('[W2] has the bytes, the exec bits and the links, whatever git would make of them', async () => {
+  it('[W2] has the exact bytes, exec bits and links, whatever git attributes say', async () => {
     one = openTestWorkspace()
     write('.gitattributes', '* text=auto eol=lf filter=upper\n')
     write('crlf.txt', 'a\r\nb\r\n')
@@ -62,7 +62,7 @@ describe('a checkpoint', () => {
     expect(one.git('fsck', '--full', '--strict')).not.toMatch(/error|missing|broken/)
   })
 
-  it('[W2] has files with odd names, and those of nested repositories', async () => {
+  it('[W2] has files with unusual names and files of nested repositories', async () => {
     one = openTestWorkspace()
     const names = [
       'a "quoted" name',
@@ -98,7 +98,7 @@ describe('a checkpoint', () => {
     expect((await one.restore(id, ['"not-\\377\\376-text"'])).restored).toEqual(['"not-\\377\\376-text"'])
   })
 
-  it('[W3] leaves out what should be, and says why', async () => {
+  it('[W3] leaves out excluded files, and records why', async () => {
     one = openTestWorkspace({
       maxFileBytes: 100,
       exclude: ['secret/'],
@@ -185,7 +185,7 @@ describe('a checkpoint', () => {
     expect(all.length).toBeGreaterThan(ours.size)
   })
 
-  it('sees a change that keeps the size and the times, within the same second', async () => {
+  it('sees a change within the same second that keeps the size and the times', async () => {
     one = openTestWorkspace()
     write('a.txt', 'one')
     const first = await one.checkpoint()
@@ -197,7 +197,7 @@ describe('a checkpoint', () => {
     expect(one.git('cat-file', 'blob', `${second}:a.txt`)).toBe('two')
   })
 
-  it('[W7] that can not be made is an error, and the next one is right', async () => {
+  it('[W7] fails with an error when the store is broken, and the next one is correct', async () => {
     one = openTestWorkspace()
     write('a.txt', 'one')
     await one.checkpoint()
@@ -212,7 +212,7 @@ describe('a checkpoint', () => {
     expect(one.git('cat-file', 'blob', `${id}:a.txt`)).toBe('two')
   })
 
-  it('a file that was ignored and no longer is comes in, and the other way about', async () => {
+  it('has a file that is no longer ignored, and lacks one that is ignored now', async () => {
     one = openTestWorkspace()
     write('.gitignore', 'a.txt\n')
     write('a.txt', 'a')
@@ -224,7 +224,7 @@ describe('a checkpoint', () => {
 })
 
 describe('upkeep', () => {
-  it('joins packs when there are many, and drops unreachable objects', async () => {
+  it('merges packs when there are many, and drops unreachable objects', async () => {
     one = openTestWorkspace()
     const ids: string[] = []
     for (let i = 0; i < 60; i++) {
@@ -242,14 +242,14 @@ describe('upkeep', () => {
     expect(() => one.git('cat-file', '-e', ids[10] ?? '')).toThrow()
     await one.restore(kept[0] ?? '')
     expect(read('f1')).toContain('version 50')
-    // What was dropped is stored again when it comes back.
+    // Dropped content is stored again when it reappears.
     write('f3', `version 10 ${'x'.repeat(500)}`)
     const again = await one.checkpoint()
     expect(one.git('cat-file', 'blob', `${again}:f3`)).toContain('version 10')
     expect(one.git('fsck', '--full')).not.toMatch(/missing|broken|error/)
   })
 
-  it('clears what a killed process left', async () => {
+  it('removes files that a killed process left', async () => {
     one = openTestWorkspace()
     write('a', 'a')
     await one.checkpoint()

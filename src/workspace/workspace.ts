@@ -1,6 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import type { FilesThen } from '../core/work-sessions.ts'
+import { lockRoot } from '../file-lock/root-lock.ts'
+import { openManifest, type ToolWritten } from '../manifest/manifest.ts'
 import { readBundle, writeBundle } from './bundle.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
@@ -18,30 +20,28 @@ import { filesIn, withEdits } from './files-then.ts'
 import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
-import { openManifest, type ToolWritten } from './manifest.ts'
 import { matchPaths } from './match-paths.ts'
 import type { MirrorPlace } from './pack-mirror.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
 import { listRescued, type RescuedFile } from './rescued.ts'
-import { foresee } from './restore.ts'
+import { foresee, isDiskFull } from './restore.ts'
 import { planRestore } from './restore-plan.ts'
-import { lockRoot } from './root-lock.ts'
 import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { createTrackedFiles, noTrackedFiles } from './tracked-files.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
 import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
 
-/** One workspace's files: looked at, kept, compared and put back. One thing at a time, in the order of the calls. */
+/** Scans, saves, compares and restores one workspace's files. Runs one operation at a time, in the order of the calls. */
 export interface Workspace {
-  /** Stores what is there now without a commit, so that the first checkpoint need not. */
+  /** Stores the current files without a commit, so that the first checkpoint need not. */
   lookAhead(): Promise<void>
-  /** Keeps what is there now as a commit (W1); durable when it answers. */
+  /** Stores the current files as a commit (W1); durable when it returns. */
   checkpoint(command: CheckpointCommand): Promise<MadeCheckpoint>
-  /** A commit with the files of another one. */
+  /** Creates a commit with the files of another one. */
   merge(command: { of: string; parents: string[]; label: string; time: number }): Promise<string>
-  /** What a restore would do. */
+  /** Predicts the result of a restore. */
   preview(command: RestoreCommand): Promise<RestoreReport>
   /**
    * Restores files, relative to the safety checkpoint, and then takes a checkpoint if one is requested. After a crash
@@ -50,45 +50,45 @@ export interface Workspace {
   restore(
     command: RestoreCommand & { safety: string; checkpointAfter?: { label: string; time: number } },
   ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
-  /** Takes back what that restore did, and nothing that others have done since. */
+  /** Undoes that restore, but no changes made since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
-  /** Writes those of these checkpoints that are here to a git bundle, and answers which. */
+  /** Writes the checkpoints that are stored here to a git bundle, and returns their ids. */
   writeBundle(file: string, checkpoints: string[]): Promise<string[]>
-  /** Takes in a bundle, which must have these checkpoints. */
+  /** Imports a bundle, which must contain these checkpoints. */
   readBundle(file: string, checkpoints: string[]): Promise<void>
-  /** Which of these are neither in the checkpoint nor there now. */
+  /** Returns the paths that neither the checkpoint nor the current files have. */
   unknownPaths(target: string, paths: string[]): Promise<string[]>
-  /** The files that differ; without `to`, from what is there now. */
+  /** Lists the files that differ; without `to`, compares with the current files. */
   differences(from: string, to: string | null): Promise<FileDifference[]>
   diff(from: string, to: string | null, path: string | null): Promise<FileDiff[]>
-  /** The files as they were then, and how they differ from what is there now. */
+  /** Lists the files at that point, and how they differ from the current files. */
   files(then: FilesThen, wanted: { search: string; limit: number }): Promise<FoundFiles>
-  /** One of them; null when it was not there. */
+  /** Reads one file at that point; null when it did not exist. */
   file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
-  /** How many commits `tip` reaches and `base` does not. */
+  /** Counts the commits that `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
   /**
-   * Replaces or deletes one file for a tool. A file that no checkpoint has is kept by a checkpoint first (W10). `confirm` is
-   * awaited while the workspace is locked, right before the file is touched: a worker that has lost its run stops there.
+   * Replaces or deletes one file for a tool. If no checkpoint has the file, it takes one first (W10). `confirm` is awaited
+   * while the workspace is locked, right before the file is touched: a worker that has lost its run stops there.
    */
   edit(command: EditCommand, confirm: (kept: MadeCheckpoint | null) => Promise<void>): Promise<EditOutcome>
-  /** Looks at everything; answers what the watches should have told and did not. */
+  /** Does a full scan and returns the changes that the watches missed. */
   verifyWatching(): Promise<string[]>
   /** Joins packs when there are many. */
   tidy(): Promise<void>
-  /** SHA-256 of each file's bytes; null for what is not there, or leads out. */
+  /** SHA-256 of each file's bytes; null for a path that does not exist or leads out of the workspace. */
   hashes(paths: readonly string[]): Promise<(string | null)[]>
-  /** Whether these checkpoints are here. */
+  /** True if all these checkpoints are stored here. */
   has(checkpoints: string[]): Promise<boolean>
   /**
-   * Drops what none of these reaches, nor any checkpoint made since then: its frame may not be stored yet. `removed` is how
-   * many checkpoints the ledger has ever removed, for the next time.
+   * Drops objects that neither `roots` reach nor checkpoints made since `since`, whose frames may not be stored yet.
+   * `removed` is the number of checkpoints that the ledger has ever removed; the next collection compares it.
    */
   collect(roots: readonly string[], since: number, removed: number): Promise<Collected>
-  /** Takes over what a checkpoint knows of files that tools wrote: a copy made from it captures them too (W3). */
+  /** Imports a checkpoint's list of tool-written files, so that a copy made from it captures them too (W3). */
   adopt(checkpoint: string): Promise<void>
-  /** Forgets a working copy whose folder has gone. */
+  /** Drops the manifest of a working copy. */
   discard(): Promise<void>
   condition(): Promise<WorkspaceCondition>
   close(): Promise<void>
@@ -100,9 +100,9 @@ export interface RestoreCommand {
 }
 
 export interface FoundFiles {
-  /** How many there were. */
+  /** The number of files at that point. */
   total: number
-  /** Those that were looked for, as many as were wanted. */
+  /** The matching files, up to the limit. */
   paths: string[]
   changed: FileDifference[]
   unsure: { path: string; reason: string }[]
@@ -110,7 +110,7 @@ export interface FoundFiles {
 
 export interface FoundFile {
   bytes: number
-  /** Null when it is no text, or too much of it. */
+  /** Null when the file is binary or too large. */
   text: string | null
   isBinary: boolean
 }
@@ -120,18 +120,18 @@ export interface WorkspaceCondition {
   leftOut: number
   isWatching: boolean
   watchedFolders: number
-  /** When the watches missed something, and what. */
+  /** When the watches missed changes, and which files; null if they have not. */
   watchingFailed: string | null
   store: StoreSize
   rescued: RescuedFile[]
-  /** How many checkpoints the ledger had ever removed when objects were last collected. */
+  /** The number of checkpoints that the ledger had ever removed at the last collection. */
   checkpointsRemoved: number
-  /** How many packs object storage holds; 0 without one. */
+  /** The number of packs in object storage; 0 without object storage. */
   mirroredPacks: number
 }
 
 export interface WorkspaceOptions {
-  /** The project's folder, or that of a copy. */
+  /** The folder of the project or of a working copy. */
   root: string
   dataDir: string
   /** The conversation whose working copy it is; null for the project itself. */
@@ -140,19 +140,19 @@ export interface WorkspaceOptions {
   exclude: readonly string[]
   maxFileBytes: number
   umask: number
-  /** Where programs are found. */
+  /** The `PATH` used to find git. */
   path: string
   watch: boolean
-  /** Where the objects are kept besides this folder, for processes that have another. */
+  /** Object storage that also keeps the objects, for processes with another data folder. */
   mirror?: MirrorPlace | null | undefined
-  /** A file to lock while files are changed, the same for every process that works on this folder. */
+  /** The file to lock while files are changed; all processes that work on this folder use the same one. */
   rootLock?: string | undefined
-  /** How many files there must be for that. */
+  /** The minimum number of files for watching. */
   watchedFrom?: number | undefined
   onProgress?: ((files: number) => void) | undefined
-  /** Files that were found to have changed after the answer was given, and are kept. */
+  /** Called with files that were rescued after the operation had returned. */
   onRescued?: ((files: RestoreReport['rescued']) => void) | undefined
-  /** For tests: a restore is planned and nothing touched yet. */
+  /** For tests: called when a restore is planned and no file has been touched yet. */
   onPlanned?: (() => void) | undefined
 }
 
@@ -161,7 +161,7 @@ const MAX_SHOWN_BYTES = 1024 * 1024
 
 export function openWorkspace(
   options: WorkspaceOptions,
-  /** Without them it has its own. */
+  /** Default: the workspace opens its own. */
   given?: SharedObjects,
 ): Workspace {
   const { copy = null } = options
@@ -173,14 +173,14 @@ export function openWorkspace(
   const rescued = join(dataDir, 'rescued')
   const manifest = copy === null ? shared.manifest : openManifest(join(dataDir, 'manifest.db'), copy)
   const own = ownFolder(realpathSync(options.root), dataDir)
-  // A working copy has no repository of its own, and one above it is not the project's.
+  // A working copy has no repository of its own, and a repository above it is not the project's.
   const tracked =
     copy === null
       ? createTrackedFiles(realpathSync(options.root), { path: options.path, scratch: join(dataDir, 'tmp') })
       : noTrackedFiles
   const known = createKnownFiles({ ...options, root, own, cookies, manifest, objects, tracked })
   let isRebuilt = false
-  /** Each working copy has its own: the paths in it are relative to its root. */
+  /** Each working copy has its own, because the paths in it are relative to the copy's root. */
   const scratch = copy === null ? join(dataDir, 'tmp') : join(dataDir, 'tmp', copy)
   const operations = createFileOperations({
     git,
@@ -197,7 +197,7 @@ export function openWorkspace(
     onRescued: options.onRescued,
   })
 
-  /** A manifest that was lost knows nothing of what tools have overwritten; the checkpoints do. */
+  /** Rebuilds a lost manifest from the checkpoints, which record the files that tools have overwritten. */
   async function rebuild(): Promise<void> {
     isRebuilt = true
     if (!manifest.isNew) return
@@ -213,7 +213,7 @@ export function openWorkspace(
     for (const file of written.sort((a, b) => a.at - b.at)) manifest.noteToolWritten(file)
   }
 
-  /** The manifest's lock keeps other processes out; what fails leaves nothing half-known (W7). */
+  /** Holds the manifest's lock against other processes; a failure discards all partial state (W7). */
   function locked<T>(work: () => Promise<T>, how: 'quickly' | 'durably' = 'quickly'): Promise<T> {
     return inTurn(async () => {
       manifest.lock(how)
@@ -235,7 +235,18 @@ export function openWorkspace(
     })
   }
 
-  /** Files are changed by one process at a time, whatever data folder it has. */
+  /** A full disk must not keep files from being rolled back: the manifest finds out again what they are. */
+  function commitIfPossible(): void {
+    try {
+      manifest.commit()
+    } catch (error) {
+      if (!isDiskFull(error)) throw error
+      manifest.rollback()
+      known.forget()
+    }
+  }
+
+  /** Only one process at a time changes files, even if processes have different data folders. */
   async function alone<T>(work: () => Promise<T>): Promise<T> {
     const release = options.rootLock === undefined ? () => {} : lockRoot(options.rootLock)
     try {
@@ -252,7 +263,7 @@ export function openWorkspace(
     return objects.has(oid)
   }
 
-  /** Which of these are here, or can be fetched. */
+  /** Returns the ids that are stored here or could be fetched. */
   async function storedAmong(ids: readonly string[]): Promise<string[]> {
     for (const id of ids) if (!isStored(id)) await mirror?.find(id)
     return ids.filter(isStored)
@@ -282,7 +293,7 @@ export function openWorkspace(
     return edited
   }
 
-  /** Keeps the commit from being collected until its frame is stored. */
+  /** Stores a commit and protects it from collection until its frame is stored. */
   async function storeCommit(commit: Commit): Promise<string> {
     const id = objects.put('commit', commitBody(commit))
     await objects.flush()
@@ -305,7 +316,7 @@ export function openWorkspace(
   }
 
   async function checkpoint({ label, parents: wanted, time }: CheckpointCommand): Promise<MadeCheckpoint> {
-    // A store that was deleted, or left on another machine, must not keep anybody from working on.
+    // A store that was deleted or left on another machine must not block further work.
     const parents = await storedAmong(wanted)
     const stamped = known.stamp(time)
     const before = known.lastTree()
@@ -336,8 +347,11 @@ export function openWorkspace(
         const plan = await planFor(await readCommit(git, safety), command)
         options.onPlanned?.()
         const { report, made } = await alone(() =>
-          operations.apply(plan, async () =>
-            checkpointAfter ? await checkpoint({ ...checkpointAfter, parents: [safety] }) : null,
+          operations.apply(
+            plan,
+            async () =>
+              checkpointAfter ? await checkpoint({ ...checkpointAfter, parents: [safety] }) : null,
+            manifest.commit,
           ),
         )
         return { ...report, made }
@@ -345,7 +359,7 @@ export function openWorkspace(
     undo: ({ target, safety, paths }) =>
       locked(async () => {
         const plan = await planFor(await then(target), { target: safety, paths })
-        return (await alone(() => operations.apply(plan, async () => null))).report
+        return (await alone(() => operations.apply(plan, async () => null, commitIfPossible))).report
       }),
     writeBundle: (file, checkpoints) =>
       locked(async () => {
@@ -423,7 +437,7 @@ export function openWorkspace(
         if (await mirror?.wasCollected(removed)) mirror?.adopt()
         else await mirror?.replace(removed)
         manifest.setNote('generation', String(Number(manifest.note('generation') ?? 0) + 1))
-        // What was kept only because it is recent may have to go the next time.
+        // Objects that were kept only because they are recent must be collected the next time.
         if (recent.length === 0) manifest.setNote('checkpoints_removed', String(removed))
         return collected
       }),
@@ -455,7 +469,7 @@ export function openWorkspace(
   }
 }
 
-/** Our folder as seen from the root, when it lies in it. */
+/** The data folder's path relative to the root; null when it is outside. */
 function ownFolder(root: string, dataDir: string): BytePath | null {
   const path = relative(root, dataDir)
   return path === '' || path === '..' || path.startsWith(`..${sep}`) ? null : toBytePath(path)

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
 
-describe('writing a message in a browser', () => {
+describe('composer in a browser', () => {
   const { server, start, forgive } = withBrowser()
 
-  it('has as many lines as one wants; Enter sends, Shift+Enter does not', async () => {
+  it('sends on Enter and adds a line on Shift+Enter', async () => {
     const { id, page } = await start('Lines')
     const field = page.getByRole('textbox', { name: 'Message' })
-    // The composer has the focus when a conversation opens; after Escape a key returns to it.
+    // The composer is focused when a conversation opens; after Escape, "c" focuses it again.
     await page.keyboard.press('Escape')
     await page.keyboard.press('c')
     await page.keyboard.type('one')
@@ -25,7 +25,7 @@ describe('writing a message in a browser', () => {
     expect(items[0]?.content).toBe('one\ntwo')
   })
 
-  it('[C3] files are named with @ and go along whole', async () => {
+  it('[C3] attaches files mentioned with @ in full', async () => {
     const { project } = server().config
     mkdirSync(join(project, 'src'))
     writeFileSync(join(project, 'src', 'basket.ts'), 'export const basket = []\n')
@@ -50,7 +50,7 @@ describe('writing a message in a browser', () => {
     expect(request).toContain('export const basket = []')
   })
 
-  it('[C9] texts are dropped onto it; what is no text is refused with a word', async () => {
+  it('[C9] attaches dropped text files and rejects binary files with a toast', async () => {
     const { id, page } = await start('Drop')
     const dropped = await page.evaluateHandle(() => {
       const transfer = new DataTransfer()
@@ -60,7 +60,7 @@ describe('writing a message in a browser', () => {
     })
     await page.getByRole('form', { name: 'Write a message' }).dispatchEvent('drop', { dataTransfer: dropped })
     await page.getByRole('list', { name: 'Attachments' }).getByText('spec.md').waitFor()
-    await page.locator('.notice', { hasText: 'picture.bin is not text' }).waitFor()
+    await page.locator('.toast', { hasText: 'picture.bin is neither text nor an image' }).waitFor()
     await say(page, 'what do you think of it?')
     await untilIdle(page)
     expect(await page.getByRole('list', { name: 'Attached' }).innerText()).toContain('spec.md')
@@ -68,7 +68,7 @@ describe('writing a message in a browser', () => {
     expect(request).toContain('All baskets are round.')
   })
 
-  it('[P3] what was not sent is still there after a reload', async () => {
+  it('[P3] keeps an unsent draft across a reload', async () => {
     const { page } = await start('Draft')
     await page.getByRole('textbox', { name: 'Message' }).fill('half a thought')
     await page.reload()
@@ -77,7 +77,7 @@ describe('writing a message in a browser', () => {
       .toBe('half a thought')
   })
 
-  it('[P3] [R1] the eleventh waiting message is refused with a word, and stays in the field', async () => {
+  it('[P3] [R1] rejects the eleventh queued message with a toast and keeps it in the composer', async () => {
     const { id, page } = await start('Full')
     await say(page, '!wait 50\n!say 3000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
@@ -85,7 +85,7 @@ describe('writing a message in a browser', () => {
     await expect.poll(() => page.locator('.waiting li').count()).toBe(10)
     await page.getByRole('textbox', { name: 'Message' }).fill('one too many')
     await page.keyboard.press('Enter')
-    await page.locator('.notice', { hasText: 'Ten messages are queued already.' }).waitFor()
+    await page.locator('.toast', { hasText: 'Ten messages are already queued.' }).waitFor()
     expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('one too many')
     for (const { run_id } of (await server().client.queue(id)).items)
       await server().client.removeQueued(id, run_id)

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
 
-describe('the list of conversations in a browser', () => {
+describe('conversation list in a browser', () => {
   const { server, open, start, forgive } = withBrowser()
   const list = (page: Awaited<ReturnType<typeof open>>) =>
     page.getByRole('navigation', { name: 'Conversations' })
 
-  it('finds conversations by their titles and by what was said', async () => {
+  it('finds conversations by title and by message text', async () => {
     const { page } = await start('Gardening')
     await say(page, 'How do I prune a quince?')
     await untilIdle(page)
@@ -22,7 +22,7 @@ describe('the list of conversations in a browser', () => {
     await list(page).getByText('No conversations match “not said here”.').waitFor()
   })
 
-  it('marks running and waiting conversations, also those of other clients', async () => {
+  it('marks conversations with running and queued messages, including those from other clients', async () => {
     const { id } = await server().client.createConversation({ title: 'Elsewhere' })
     const page = await open()
     const row = list(page).getByRole('listitem').filter({ hasText: 'Elsewhere' })
@@ -37,7 +37,7 @@ describe('the list of conversations in a browser', () => {
     await row.getByText('running').waitFor({ state: 'detached' })
   })
 
-  it('renames, deletes and brings back', async () => {
+  it('renames, deletes and undeletes a conversation', async () => {
     const { page } = await start('Old name')
     const row = list(page).getByRole('listitem').filter({ hasText: 'Old name' })
     await row.hover()
@@ -50,23 +50,23 @@ describe('the list of conversations in a browser', () => {
     await renamed.hover()
     await renamed.getByRole('button', { name: 'Delete “New name”' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
-    await page.locator('.notice', { hasText: '“New name” was deleted.' }).waitFor()
+    await page.locator('.toast', { hasText: '“New name” was deleted.' }).waitFor()
     await expect.poll(() => renamed.count()).toBe(0)
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
-    await page.locator('.notice').getByRole('button', { name: 'Undo' }).click()
+    await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
     await renamed.waitFor()
     await page.getByRole('heading', { level: 1, name: 'New name' }).waitFor()
   })
 
-  it('a conversation that is not there is said not to be, without an end to the page', async () => {
+  it('shows "Conversation not found" for an unknown id and keeps working', async () => {
     const page = await open('/c/conv_00000000000000000000000000')
     await page.getByText('Conversation not found').waitFor()
-    await page.getByRole('link', { name: 'To the conversations' }).click()
+    await page.getByRole('link', { name: 'Go to conversations' }).click()
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     forgive(/404/)
   })
 
-  it('what is typed in a new conversation is a message, not keys; an empty one is used again', async () => {
+  it('focuses the composer in a new conversation and reuses an empty one', async () => {
     const { page } = await start('Before')
     await page.getByRole('button', { name: 'New conversation' }).click()
     await page.getByRole('heading', { level: 1, name: 'Untitled' }).waitFor()
@@ -80,7 +80,7 @@ describe('the list of conversations in a browser', () => {
     await expect.poll(() => page.url()).toBe(first)
   })
 
-  it('says from anywhere that a tool waits for an answer', async () => {
+  it('shows in the list and the page title that a tool is waiting for approval', async () => {
     const { id } = await server().client.createConversation({ title: 'Asking' })
     await server().client.sendMessage(id, { content: '!run_command {"command":"ls"}' })
     const page = await open()
@@ -93,7 +93,7 @@ describe('the list of conversations in a browser', () => {
     await row.getByText('waiting for approval').waitFor({ state: 'detached' })
   })
 
-  it('where one was in a transcript is where one comes back to', async () => {
+  it('restores the scroll position when the transcript is shown again', async () => {
     const { page } = await start('Place')
     for (let i = 0; i < 3; i++) {
       await say(

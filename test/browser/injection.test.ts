@@ -29,10 +29,10 @@ const attacks = [
   '`<script>window.harm = 1</script>`',
 ]
 
-describe('what models, tools and files say can do nothing to the page', () => {
+describe('injection through model, tool and file text', () => {
   const { server, start, open, forgive } = withBrowser()
 
-  /** Nothing ran, nothing foreign was asked for, and no element came to be that was not ours. */
+  /** Checks that no script ran, no foreign URL was requested, and no element was injected. */
   async function isUnharmed(page: Page, asked: readonly string[]): Promise<void> {
     await page.waitForTimeout(200)
     const found = await page.evaluate(() => ({
@@ -57,7 +57,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     return asked
   }
 
-  it('[P5] a strict content policy is in force', async () => {
+  it('[P5] enforces a strict content policy', async () => {
     const answer = await fetch(server().url)
     const policy = answer.headers.get('content-security-policy') ?? ''
     for (const part of [
@@ -77,7 +77,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     expect(policy).not.toContain('unsafe')
     const page = await open()
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
-    // Even a script that found its way in would not run.
+    // Even injected markup can't become HTML.
     const refused = await page.evaluate(() => {
       const element = document.createElement('div')
       try {
@@ -91,7 +91,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     forgive(/TrustedHTML/)
   })
 
-  it('[P5] in an answer, in every form that Markdown has', async () => {
+  it('[P5] renders attacks in an answer as text, in every Markdown form', async () => {
     const { page } = await start('Answers')
     const asked = requestsOf(page)
     await say(page, `!say ${JSON.stringify(attacks.join('\n\n'))}`)
@@ -106,7 +106,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await isUnharmed(page, asked)
   })
 
-  it('[P5] in a person’s message and in a title', async () => {
+  it('[P5] renders attacks in a user message and a title as text', async () => {
     const { page } = await start(HANDLER)
     const asked = requestsOf(page)
     await say(page, `${SCRIPT}\n${HANDLER}\n[one](javascript:window.harm=1)`)
@@ -115,7 +115,7 @@ describe('what models, tools and files say can do nothing to the page', () => {
     await isUnharmed(page, asked)
   })
 
-  it('[P5] in the output and the arguments of tools, and in the names and texts of files', async () => {
+  it('[P5] renders attacks in tool arguments, tool output, file names and file contents as text', async () => {
     const { page } = await start('Tools')
     const asked = requestsOf(page)
     const name = `${HANDLER.replaceAll('/', '')}.txt`

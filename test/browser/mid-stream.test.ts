@@ -4,7 +4,7 @@ import { item, type ModelServer, response, startModelServer } from '../support/m
 
 const SAID = 'Here is **what** I found:\n\n- the first thing\n- `the second` thi'
 
-describe('an answer that stands still in the middle of a word', () => {
+describe('an answer paused in the middle of a word', () => {
   let model: ModelServer | undefined
   const { open, start } = withBrowser(async () => {
     const message = { id: 'msg_1', type: 'message', role: 'assistant' }
@@ -19,7 +19,7 @@ describe('an answer that stands still in the middle of a word', () => {
   })
   afterAll(() => model?.close())
 
-  it('[P1] [L7] reads the same before and after a reload, and on another page', async () => {
+  it('[P1] [L7] shows the same text before and after a reload, and on another page', async () => {
     const { id, page } = await start('Held')
     await say(page, 'what did you find?')
     await page.getByText('the second thi', { exact: true }).waitFor()

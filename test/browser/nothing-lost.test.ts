@@ -9,7 +9,7 @@ import {
   withBrowser,
 } from '../support/browser.ts'
 
-describe('nothing that a person wrote is lost in a browser', () => {
+describe('unsent text in a browser', () => {
   const { server, start, open, forgive } = withBrowser()
   let other: TestBrowser | null = null
   afterEach(async () => {
@@ -17,7 +17,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     other = null
   })
 
-  it('[P3] what is typed while a message is on its way is the next one', async () => {
+  it('[P3] keeps text typed while a message is being sent as the next draft', async () => {
     const { id, page } = await start('Slow')
     let release = () => {}
     const held = new Promise<void>((resolve) => {
@@ -32,7 +32,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await field.press('Enter')
     await expect.poll(() => field.inputValue()).toBe('')
     await field.pressSequentially('second, still being written')
-    // Elsewhere and back: neither the one nor the other is touched by that.
+    // Switching views affects neither the message in flight nor the draft.
     await page.getByRole('link', { name: 'Changes', exact: true }).click()
     await page.getByRole('link', { name: 'Transcript', exact: true }).click()
     expect(await field.inputValue()).toBe('second, still being written')
@@ -46,15 +46,15 @@ describe('nothing that a person wrote is lost in a browser', () => {
     expect(said.map((one) => one.content)).toEqual(['first', 'second, still being written'])
   })
 
-  it('[P3] a message whose answer was lost is in the field, and sent again unchanged it is the same one', async () => {
+  it('[P3] returns a message to the composer when its response is lost, and resending it creates no duplicate', async () => {
     const { id, page } = await start('Lost answer')
     await loseAnswer(page, '**/messages')
     const field = page.getByRole('textbox', { name: 'Message' })
     await field.fill('once')
     await field.press('Enter')
-    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.locator('.toast', { hasText: 'The server is not responding.' }).waitFor()
     expect(await field.inputValue()).toBe('once')
-    // Unchanged, it is the same one.
+    // Resending the unchanged text reuses its idempotency key.
     await field.press('Enter')
     await expect.poll(() => field.inputValue()).toBe('')
     await say(page, 'something else')
@@ -68,14 +68,14 @@ describe('nothing that a person wrote is lost in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P3] attachments stay while one looks elsewhere, and two tabs keep to their own words', async () => {
+  it('[P3] keeps attachments while switching views, and a separate draft per tab', async () => {
     const { id, page } = await start('Tabs')
     await page
       .locator('input[type=file]')
       .setInputFiles({ name: 'spec.md', mimeType: 'text/markdown', buffer: Buffer.from('# Spec\n') })
     const along = page.getByRole('list', { name: 'Attachments' })
     await along.getByText('spec.md').waitFor()
-    await page.getByRole('link', { name: 'Branches', exact: true }).click()
+    await page.getByRole('link', { name: 'Forks', exact: true }).click()
     await page.getByRole('link', { name: 'Transcript', exact: true }).click()
     await along.getByText('spec.md').waitFor()
 
@@ -90,7 +90,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
       .toBe('in the second tab')
   })
 
-  it('[P4] bringing deleted messages back asks first when something was said since, and can be taken back', async () => {
+  it('[P4] confirms before undoing a deletion when messages followed since, and can redo the deletion', async () => {
     const { page } = await start('Since')
     for (const content of ['one', 'two']) {
       await say(page, content)
@@ -105,22 +105,22 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await say(page, 'three, an hour of work')
     await untilIdle(page)
     await page
-      .locator('.notice', { hasText: 'You can undo this until' })
+      .locator('.toast', { hasText: 'You can undo this until' })
       .getByRole('button', { name: 'Undo' })
       .click()
-    const asked = page.locator('.notice', { hasText: '1 message followed since.' })
+    const asked = page.locator('.toast', { hasText: '1 message sent since.' })
     await asked.waitFor()
     expect(await page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
     await asked.getByRole('button', { name: 'Undo the deletion anyway' }).click()
     await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'two'])
     await page
-      .locator('.notice', { hasText: 'The deleted messages are back' })
+      .locator('.toast', { hasText: 'Deleted messages restored' })
       .getByRole('button', { name: 'Redo the deletion' })
       .click()
     await expect.poll(() => page.locator('.said').allInnerTexts()).toEqual(['one', 'three, an hour of work'])
   })
 
-  it('[P2] what can’t be drawn or kept takes nothing else with it', async () => {
+  it('[P2] keeps the rest of the page working when something can’t be rendered or stored', async () => {
     const { id, page } = await start('Odd')
     await say(page, `!say ${JSON.stringify(`${'>'.repeat(6000)} deep`)}`)
     await untilIdle(page)
@@ -136,11 +136,11 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page.reload()
     await page.locator('.answer', { hasText: 'deep' }).waitFor()
     await page.goto(`${server().url}/c/%E0%A4%A`)
-    await page.getByText('This can’t be shown').waitFor()
+    await page.getByText('Can’t show this conversation').waitFor()
     forgive(/40[04]/)
   })
 
-  it('a fork may be called anything, and is made once; what is pressed twice is done once', async () => {
+  it('accepts any fork title and runs a double-clicked action once', async () => {
     const { page } = await start('Twice')
     await say(page, 'hello')
     await untilIdle(page)
@@ -151,13 +151,13 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page.getByRole('heading', { level: 1, name: 'Versuch Ω' }).waitFor()
     await page.getByRole('button', { name: 'New conversation' }).dblclick()
     await page.getByRole('heading', { name: 'Send a message' }).waitFor()
-    // A second one would be there before this is answered.
+    // A second conversation would exist before this is answered.
     await say(page, 'hello again')
     await untilIdle(page)
     expect((await server().client.listConversations()).items.length).toBe(before + 2)
   })
 
-  it('shows everything and changes nothing with a read-only token; asks a signed-out browser to sign in', async () => {
+  it('disables every change with a read-only token, and asks a signed-out browser to sign in', async () => {
     const { id } = await server().client.createConversation({ title: 'Readable' })
     await server().client.sendMessage(id, { content: 'hello' })
     const token = await server().tokenFor('default', ['conversations:read'])
@@ -177,7 +177,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   })
 
-  it('[P7] the timeline is for looking: what stands there can’t be answered or done again', async () => {
+  it('[P7] offers no actions in the timeline', async () => {
     const { id, page } = await start('Looking')
     await say(page, '!run_command {"command":"echo hi"}')
     await page.getByRole('button', { name: 'Allow' }).waitFor()
@@ -188,24 +188,24 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await then.locator('.tool-state.asking').waitFor()
     expect(await then.getByRole('button', { name: 'Allow' }).count()).toBe(0)
     expect(await then.getByRole('button', { name: 'Delete from here' }).count()).toBe(0)
-    // Space presses what has the focus.
+    // Space activates the focused element.
     await page.locator('.timeline .fold').focus()
     const isOpen = await page.locator('.timeline .fold').getAttribute('aria-expanded')
     await page.keyboard.press(' ')
     await expect.poll(() => page.locator('.timeline .fold').getAttribute('aria-expanded')).not.toBe(isOpen)
     await server().client.stop(id)
-    // And it never shows what is not on the line any more.
+    // The timeline drops events that have left the line.
     const other = await open(`/c/${id}/timeline?at=${asked}`)
     await other.locator('.timeline .tool-state.asking').waitFor()
     const [message] = (await server().client.messages(id)).items
     await server().client.deleteMessage(id, message?.message_id ?? '')
     await other.locator('.timeline .tool-state.asking').waitFor({ state: 'detached' })
-    // The files were asked for at an event that had just gone.
+    // The page may request the files of an event that was just removed.
     await other.waitForTimeout(1000)
     forgive(/404/)
   })
 
-  it('[P8] the focus goes back to where it was, however a dialog is closed', async () => {
+  it('[P8] restores focus however a dialog is closed', async () => {
     const { page } = await start('Focus')
     await say(page, 'hello')
     await untilIdle(page)
@@ -220,13 +220,13 @@ describe('nothing that a person wrote is lost in a browser', () => {
     }
   })
 
-  it('[P3] messages whose answers were lost keep to themselves, and each is accepted once', async () => {
+  it('[P3] keeps messages whose responses were lost apart from the draft, and sends each once', async () => {
     const { id, page } = await start('Unsure')
     let isLost = true
     const written = Promise.withResolvers<void>()
     await page.route('**/messages', async (route) => {
       if (route.request().method() !== 'POST' || !isLost) return await route.continue()
-      // It arrives, but the answer is lost.
+      // The request arrives, but its response is lost.
       await route.fetch()
       await written.promise
       await route.abort()
@@ -236,11 +236,11 @@ describe('nothing that a person wrote is lost in a browser', () => {
     await field.press('Enter')
     await field.pressSequentially('second')
     written.resolve()
-    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.locator('.toast', { hasText: 'The server is not responding.' }).waitFor()
     const unsent = page.getByRole('list', { name: 'Messages that may not have been sent' })
     await unsent.getByText('once').waitFor()
     expect(await field.inputValue()).toBe('second')
-    // Through a reload, too.
+    // Also across a reload.
     await page.reload()
     await unsent.getByText('once').waitFor()
     await expect.poll(() => field.inputValue()).toBe('second')
@@ -255,7 +255,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P3] an edited wording is in the fork’s field when it could not be sent', async () => {
+  it('[P3] moves an edited message to the fork’s composer when sending fails', async () => {
     const { page } = await start('Edited')
     await say(page, 'as it was')
     await untilIdle(page)
@@ -276,7 +276,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P4] an undo that failed is still there, and each deletion has its own', async () => {
+  it('[P4] keeps an undo that failed, and offers one undo per deletion', async () => {
     const [one, two] = [
       await server().client.createConversation({ title: 'Same' }),
       await server().client.createConversation({ title: 'Same' }),
@@ -293,11 +293,11 @@ describe('nothing that a person wrote is lost in a browser', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
       await expect.poll(() => rows.count()).toBe(left - 1)
     }
-    const notices = page.locator('.notice', { hasText: '“Same” was deleted.' })
+    const notices = page.locator('.toast', { hasText: '“Same” was deleted.' })
     expect(await notices.count()).toBe(2)
     await page.route('**/undelete', (route) => route.abort(), { times: 1 })
     await notices.first().getByRole('button', { name: 'Undo' }).click()
-    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.locator('.toast', { hasText: 'The server is not responding.' }).waitFor()
     expect(await notices.count()).toBe(2)
     for (let left = 2; left > 0; left--) {
       await notices.first().getByRole('button', { name: 'Undo' }).click()
@@ -308,7 +308,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P6] keeps following when the wheel is turned with nothing to scroll', async () => {
+  it('[P6] keeps following the end when the wheel turns with nothing to scroll', async () => {
     const { page } = await start('Wheel')
     await page.getByRole('region', { name: 'Transcript' }).hover()
     await page.mouse.wheel(0, -300)
@@ -319,7 +319,7 @@ describe('nothing that a person wrote is lost in a browser', () => {
         .getByRole('region', { name: 'Transcript' })
         .evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)
     await expect.poll(left).toBeLessThan(60)
-    // What is in sight can be pressed while it scrolls, which it does all the time while an answer grows.
+    // Links stay clickable during scrolling, which is constant while an answer grows.
     const isReached = await page.evaluate(async () => {
       const list = document.querySelector('.transcript')
       if (list) list.scrollTop -= 5

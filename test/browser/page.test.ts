@@ -6,11 +6,11 @@ import { focused, say, untilIdle, withBrowser } from '../support/browser.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-describe('the page for everybody', () => {
+describe('accessibility and loading of the page', () => {
   const { server, open, start } = withBrowser()
   const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
 
-  /** What axe holds to be serious, or worse. */
+  /** Violations that axe rates serious or critical. */
   async function seriousFlaws(page: Page): Promise<string[]> {
     await page.evaluate(axe)
     const { violations } = await page.evaluate(() =>
@@ -39,7 +39,7 @@ describe('the page for everybody', () => {
   }
 
   for (const theme of ['light', 'dark'] as const) {
-    it(`[P8] axe finds nothing serious in any view, ${theme}`, async () => {
+    it(`[P8] has no serious axe violations in any view (${theme})`, async () => {
       const { page } = await start(`Axe ${theme}`, { theme })
       expect(await seriousFlaws(page)).toEqual([])
       await withEverything(page)
@@ -58,7 +58,7 @@ describe('the page for everybody', () => {
         ['Changes', 'notes.md'],
         ['Timeline', 'Files now'],
         ['Context', 'What the model was sent'],
-        ['Branches', 'Forks'],
+        ['Forks', 'No forks yet'],
       ] as const) {
         await view(page, name)
         await page.getByText(sign).first().waitFor()
@@ -73,7 +73,7 @@ describe('the page for everybody', () => {
     })
   }
 
-  it('[P8] everything can be done by keys, and ? tells which', async () => {
+  it('[P8] supports every action by keyboard and lists the shortcuts on ?', async () => {
     const { page } = await start('Keys')
     await page.keyboard.press('Escape')
     await page.keyboard.press('?')
@@ -86,7 +86,7 @@ describe('the page for everybody', () => {
     await page.keyboard.type('!run_command {"command":"echo by keys"}')
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Allow' }).waitFor()
-    // Back out of the field, and on to the button.
+    // Escape leaves the composer, so the button can be focused.
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Allow' }).focus()
     await page.keyboard.press('Enter')
@@ -95,13 +95,13 @@ describe('the page for everybody', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Escape')
-    // The focus is where it was.
+    // Closing the dialog restores focus.
     await expect.poll(() => focused(page)).toBe('Delete from here')
     for (const [key, name] of [
       ['2', 'Changes'],
       ['3', 'Timeline'],
       ['4', 'Context'],
-      ['5', 'Branches'],
+      ['5', 'Forks'],
       ['1', 'Transcript'],
     ] as const) {
       await page.keyboard.press(key)
@@ -114,13 +114,13 @@ describe('the page for everybody', () => {
     await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')
   })
 
-  it('[P8] fits a narrow screen: nothing is wider than it, and the list opens over it', async () => {
+  it('[P8] fits a narrow screen without overflow and opens the list as an overlay', async () => {
     const { page } = await start('Narrow', { width: 380, height: 720 })
     await withEverything(page)
     await page.getByRole('button', { name: 'Allow' }).click()
     await untilIdle(page)
     const isTooWide = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth)
-    for (const name of ['Transcript', 'Changes', 'Timeline', 'Context', 'Branches']) {
+    for (const name of ['Transcript', 'Changes', 'Timeline', 'Context', 'Forks']) {
       await view(page, name)
       await page.waitForTimeout(300)
       expect(await isTooWide(), name).toBe(false)
@@ -134,7 +134,7 @@ describe('the page for everybody', () => {
     expect(await seriousFlaws(page)).toEqual([])
   })
 
-  it('the first load transfers at most 350 KB', async () => {
+  it('transfers at most 350 KB on first load', async () => {
     const { id } = await server().client.createConversation({ title: 'Size' })
     await server().client.sendMessage(id, { content: `!say ${JSON.stringify('```ts\nconst a = 1\n```')}` })
     const page = await open('/login')
@@ -146,20 +146,20 @@ describe('the page for everybody', () => {
       bytes += encodedDataLength
     })
     await page.goto(`${server().url}/c/${id}`)
-    // With everything that is loaded later, too.
+    // Includes resources loaded on demand.
     await page.locator('.hljs-keyword').waitFor()
     await page.waitForTimeout(500)
     expect(bytes).toBeGreaterThan(100 * 1024)
     expect(bytes).toBeLessThanOrEqual(350 * 1024)
   })
 
-  it('[T10] the link of `waymark serve` signs a browser in, once, and what it asks for is the page', async () => {
+  it('[T10] signs a browser in once with the link from `waymark serve`, without a cookie', async () => {
     const page = await open('/')
     const context = await page.context().browser()?.newContext()
     const other = await context?.newPage()
     await other?.goto(server().loginUrl)
     await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()
-    // Used up, but the browser is signed in: it goes on by itself.
+    // The link is used up, but the browser is already signed in.
     await other?.goto(server().loginUrl)
     await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     expect(await context?.cookies()).toEqual([])
@@ -167,7 +167,7 @@ describe('the page for everybody', () => {
     await other?.goto(`${server().url}/`)
     await other?.getByRole('heading', { name: 'Sign in' }).waitFor()
     await other?.goto(server().loginUrl)
-    await other?.getByRole('heading', { name: 'This link is used up' }).waitFor()
+    await other?.getByRole('heading', { name: 'This link has already been used' }).waitFor()
     await other?.getByLabel('Token').fill(server().token)
     await other?.getByRole('button', { name: 'Sign in' }).click()
     await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()

@@ -24,7 +24,7 @@ describe('a page whose server is killed', () => {
     await rm(project, { recursive: true, force: true })
   })
 
-  it('[P2] [P3] [R3] [L7] recovers by itself: the answer goes on where it was, and nothing is lost or said twice', async () => {
+  it('[P2] [P3] [R3] [L7] resumes the answer after a restart, with nothing lost or duplicated', async () => {
     const { id } = await server.client.createConversation({ title: 'Killed' })
     const { page, problems } = await browser.open(server, `/c/${id}`, { height: 3000 })
     await say(page, 'I am Ada')
@@ -37,18 +37,18 @@ describe('a page whose server is killed', () => {
     const before = await answer.innerText()
 
     await server.kill()
-    await page.getByText('Connection lost. Trying again …').waitFor()
-    // What was seen stays in sight, and what is written meanwhile stays in the field.
+    await page.getByText('Connection lost. Reconnecting …').waitFor()
+    // The transcript stays visible, and text written meanwhile stays in the composer.
     expect(await answer.innerText()).toContain(before)
     await page.getByRole('textbox', { name: 'Message' }).fill('written while it was away')
     await page.keyboard.press('Enter')
-    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.locator('.toast', { hasText: 'The server is not responding.' }).waitFor()
     expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe(
       'written while it was away',
     )
 
     server = await startServerProcess(project, { port, config: { embedder: 'none' } })
-    await page.getByText('Connection lost. Trying again …').waitFor({ state: 'detached', timeout: 30_000 })
+    await page.getByText('Connection lost. Reconnecting …').waitFor({ state: 'detached', timeout: 30_000 })
     await page.getByText('Your name is Ada.').waitFor({ timeout: 30_000 })
     await untilIdle(page)
     expect(await transcriptText(page)).toContain(before)
@@ -62,14 +62,14 @@ describe('a page whose server is killed', () => {
     await untilIdle(page)
     expect(await transcriptText(page)).toBe(end)
     expect(await page.locator('.said', { hasText: 'written while it was away' }).count()).toBe(1)
-    // It reports only the requests that found no server.
+    // The only problems are requests made while the server was down.
     expect(problems.filter((problem) => !/ERR_|Failed to load resource/.test(problem))).toEqual([])
     await page.context().close()
   })
 })
 
 describe('a page whose server has lost its database', () => {
-  it('[P3] says that nothing can be saved, and why, until it can again', { timeout: 120_000 }, async () => {
+  it('[P3] shows why nothing can be saved until the database is back', { timeout: 120_000 }, async () => {
     const postgres = await startPostgres()
     const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
     const config = { embedder: 'none' as const, databaseUrl: `${postgres.url}/postgres` }
@@ -82,9 +82,7 @@ describe('a page whose server has lost its database', () => {
       expect(await page.locator('.not-ready').count()).toBe(0)
       const back = postgres.restart(17_000)
       await page.locator('.not-ready').waitFor({ timeout: 17_000 })
-      expect(await page.locator('.not-ready').innerText()).toMatch(
-        /can’t save anything right now \(the store /,
-      )
+      expect(await page.locator('.not-ready').innerText()).toMatch(/can’t save changes \(the store /)
       await back
       await page.locator('.not-ready').waitFor({ state: 'detached', timeout: 30_000 })
       await say(page, 'I am Ada')

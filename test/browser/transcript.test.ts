@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { loseAnswer, say, transcriptText, untilIdle, withBrowser } from '../support/browser.ts'
 
-/** Only rows in sight are drawn: where all of the text is compared, all of it must be in sight. */
+/** Only visible rows are rendered, so comparing the whole text needs a viewport that fits all of it. */
 const ALL_IN_SIGHT = { height: 3000 }
 
-describe('the transcript in a browser', () => {
+describe('transcript in a browser', () => {
   const { server, open, start, forgive } = withBrowser()
 
-  it('a new conversation is begun, titled by its first message, and answered', async () => {
+  it('starts a conversation, titles it by its first message, and shows the answer', async () => {
     const page = await open()
     await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
     await page.getByText('Demo model: a script, not an AI').waitFor()
@@ -21,11 +21,11 @@ describe('the transcript in a browser', () => {
     await say(page, 'What is my name?')
     await page.getByText('Your name is Ada.').waitFor()
     await expect.poll(() => page.title()).toBe('I am Ada · Waymark')
-    // What it was called is no event that anybody needs to read about.
+    // The automatic title adds no row to the transcript.
     expect(await transcriptText(page)).not.toContain('Renamed')
   })
 
-  it('an answer is Markdown, with code in colours', async () => {
+  it('renders an answer as Markdown with highlighted code', async () => {
     const { page } = await start('Markdown')
     const markdown = [
       '# A heading',
@@ -50,7 +50,7 @@ describe('the transcript in a browser', () => {
     expect(await answer.locator('blockquote').innerText()).toBe('quoted')
   })
 
-  it('tools show their arguments, live output, status and duration, edits as diffs, and reasoning is folded', async () => {
+  it('shows tool arguments, live output, status, duration and diffs, and folds reasoning', async () => {
     const { page } = await start('Tools')
     await say(
       page,
@@ -88,7 +88,7 @@ describe('the transcript in a browser', () => {
     await page.getByText('the ledger keeps every word').waitFor()
   })
 
-  it('a tool that was denied says so, with the reason', async () => {
+  it('shows that a tool was denied, with the reason', async () => {
     const { page } = await start('Denied')
     await say(page, '!run_command {"command":"rm -rf /"}')
     const command = page.locator('.tool', { hasText: 'run_command' })
@@ -99,16 +99,16 @@ describe('the transcript in a browser', () => {
     await page.getByText('too dangerous').first().waitFor()
   })
 
-  it('an error says what happened and what to do, and the message can be sent again', async () => {
+  it('explains an error and sends the message again once on request', async () => {
     const { id, page } = await start('Errors')
     await say(page, '!fail 400')
     await page.getByText('Failed.').waitFor()
     await page.getByText('demo_failure').waitFor()
-    await page.getByText('The model’s server rejected the request.').waitFor()
-    // The answer is lost once; however often it is pressed then, it is sent once.
+    await page.getByText('The provider rejected the request.').waitFor()
+    // After a lost response, pressing again sends no duplicate.
     await loseAnswer(page, '**/messages')
     await page.getByRole('button', { name: 'Send again' }).click()
-    await page.locator('.notice', { hasText: 'The server does not respond.' }).waitFor()
+    await page.locator('.toast', { hasText: 'The server is not responding.' }).waitFor()
     await page.getByRole('button', { name: 'Send again' }).first().click()
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('')
     await untilIdle(page)
@@ -117,7 +117,7 @@ describe('the transcript in a browser', () => {
     forgive(/ERR_FAILED/)
   })
 
-  it('[P1] [L7] a reload while it is being answered, and a second device, lose nothing and end up the same', async () => {
+  it('[P1] [L7] shows the same transcript after a reload during an answer and on a second device', async () => {
     const { id, page } = await start('Reload', ALL_IN_SIGHT)
     await say(page, '!wait 25\n!think 4\n!say 300')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 300)
@@ -126,7 +126,7 @@ describe('the transcript in a browser', () => {
     const before = await page.locator('.answer').innerText()
     await page.reload()
     await page.locator('.answer').waitFor()
-    // It went on meanwhile.
+    // The answer continued during the reload.
     expect((await page.locator('.answer').innerText()).startsWith(before.trimEnd())).toBe(true)
 
     await untilIdle(page)
@@ -139,7 +139,7 @@ describe('the transcript in a browser', () => {
     expect(await transcriptText(page)).toBe(end)
   })
 
-  it('[P1] [L7] stopped in the middle, a reload shows just what was there', async () => {
+  it('[P1] [L7] shows the same partial answer after Stop and a reload', async () => {
     const { page } = await start('Stopped', ALL_IN_SIGHT)
     await say(page, '!wait 30\n!say 1000')
     await page.waitForFunction(() => (document.querySelector('.answer')?.textContent?.length ?? 0) > 200)
@@ -152,7 +152,7 @@ describe('the transcript in a browser', () => {
     expect(await transcriptText(page)).toBe(text)
   })
 
-  it('[R1] [P3] messages wait as chips that can be taken out, and go on by themselves', async () => {
+  it('[R1] [P3] shows queued messages as removable chips and runs the remaining ones', async () => {
     const { page } = await start('Queue')
     await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
@@ -163,9 +163,9 @@ describe('the transcript in a browser', () => {
     await page.getByRole('navigation', { name: 'Conversations' }).getByText('2 queued').waitFor()
     await waiting.getByRole('button', { name: 'Remove “third message” from the queue' }).click()
     await expect.poll(() => waiting.getByRole('listitem').count()).toBe(1)
-    // What was taken out can still be said.
+    // A removed message can be moved back to the composer.
     await page
-      .locator('.notice', { hasText: 'Removed from the queue: third message' })
+      .locator('.toast', { hasText: 'Removed from the queue: third message' })
       .getByRole('button', { name: 'Move to composer' })
       .click()
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('third message')
@@ -175,7 +175,7 @@ describe('the transcript in a browser', () => {
     expect(await transcriptText(page)).not.toContain('third message')
   })
 
-  it('a memory checkpoint is a divider that opens to what was kept and dropped', async () => {
+  it('shows a memory checkpoint as a divider that expands to what was kept and dropped', async () => {
     const { id, page } = await start('Memory')
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
@@ -193,7 +193,7 @@ describe('the transcript in a browser', () => {
     await page.getByRole('button', { name: 'The model sees the whole history again' }).waitFor()
   })
 
-  it('[P1] closes the connection of a hidden tab, and shows everything when the tab is shown again', async () => {
+  it('[P1] closes the connection of a hidden tab and catches up when the tab is shown again', async () => {
     const { id } = await server().client.createConversation({ title: 'Hidden' })
     const page = await open('/')
     await page.addInitScript(() => {
@@ -223,7 +223,7 @@ describe('the transcript in a browser', () => {
       })
       .toEqual(['meanwhile'])
 
-    // One that was opened in the background, and never looked at, too.
+    // Also for a tab opened in the background and never shown.
     await look('yes')
     await page.reload()
     await page.locator('.said', { hasText: 'meanwhile' }).waitFor()

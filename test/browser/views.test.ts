@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
 
-describe('looking back in a browser', () => {
+describe('timeline, context and forks in a browser', () => {
   const { server, open, start } = withBrowser()
   const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
   const scrubber = (page: Page) => page.getByRole('slider', { name: 'Event' })
@@ -16,7 +16,7 @@ describe('looking back in a browser', () => {
     return items as { event_id: number; kind: string; path?: string; content?: string }[]
   }
 
-  it('[P7] the timeline shows transcript and files at any event, and how they differ from now', async () => {
+  it('[P7] shows transcript and files at any event, and how the files differ from now', async () => {
     const { id, page } = await start('Timeline')
     writeFileSync(join(server().config.project, 'poem.txt'), 'roses\n')
     await say(page, 'I am Ada')
@@ -59,22 +59,22 @@ describe('looking back in a browser', () => {
       .waitFor()
     expect(await then(page).innerText()).toContain('Running …')
 
-    // And by keys, to the next message, and to now.
+    // By keyboard: to the next message, and to now.
     await then(page).click()
     await page.keyboard.press(']')
     await expect.poll(() => scrubber(page).inputValue()).toBe(String(at('message.user', 2)))
     await page.keyboard.press('End')
     await filesThen(page).getByText('same as now').waitFor()
     await page.keyboard.press('Home')
-    await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
+    await expect.poll(() => then(page).innerText()).toContain('No messages yet.')
 
-    // The address leads to the same place.
+    // The URL opens the same event.
     await expect.poll(() => page.url()).toContain('at=1')
     const other = await open(`/c/${id}/timeline?at=${at('message.user', 1)}`)
     await expect.poll(() => scrubber(other).inputValue()).toBe(String(at('message.user', 1)))
   })
 
-  it('[P7] the timeline replays with its timing, word for word', async () => {
+  it('[P7] replays the timeline word by word with its original timing', async () => {
     const { page } = await start('Replay')
     await say(page, '!write_to_file {"path":"played.txt","content":"x"}\n!wait 150\n!say 20')
     await untilIdle(page)
@@ -94,18 +94,18 @@ describe('looking back in a browser', () => {
       )
       .toBe(1)
     expect(lengths.size).toBeGreaterThan(5)
-    // The files came along, and not at the end only.
+    // The file list changes during playback, not only at the end.
     expect(files).toContain(true)
     expect(files.slice(files.indexOf(true)).indexOf(false)).toBeGreaterThan(0)
     expect(files.lastIndexOf(true)).toBeLessThan(files.length - 5)
     await expect.poll(() => then(page).innerText()).toContain('tokens in')
-    // It is over: going back does not set it going again.
+    // After the end, scrubbing back does not restart playback.
     await scrubber(page).fill('1')
-    await expect.poll(() => then(page).innerText()).toContain('Nothing had been said yet.')
+    await expect.poll(() => then(page).innerText()).toContain('No messages yet.')
     expect(await page.getByRole('button', { name: 'Play', exact: true }).count()).toBe(1)
   })
 
-  it('[P7] a file’s text is never shown under the name of another', async () => {
+  it('[P7] never shows one file’s text under another file’s name', async () => {
     const { page } = await start('Names')
     for (const name of ['n1.txt', 'n2.txt'])
       writeFileSync(join(server().config.project, name), `text of ${name}`)
@@ -119,7 +119,7 @@ describe('looking back in a browser', () => {
     await page.getByText('text of n1.txt').waitFor({ state: 'detached' })
   })
 
-  it('[C8] the context shows what was sent, by origin and tokens, and in full', async () => {
+  it('[C8] shows each request by origin and tokens, and in full', async () => {
     const { id, page } = await start('Context')
     await say(page, 'I am Ada')
     await untilIdle(page)
@@ -141,7 +141,7 @@ describe('looking back in a browser', () => {
 
     await page.getByRole('navigation', { name: 'Requests to the model' }).getByRole('link').first().click()
     await article.getByText('Follow-up: the provider had the rest').waitFor()
-    await page.getByText('the provider has it').first().waitFor()
+    await page.getByText('held by the provider').first().waitFor()
     await page.getByRole('button', { name: 'Full request' }).click()
     await article.getByRole('checkbox', { name: 'exact bytes' }).check()
     const { request } = await server().client.context(id)
@@ -149,7 +149,7 @@ describe('looking back in a browser', () => {
     await page.getByRole('heading', { name: 'Sent with the next message' }).waitFor()
   })
 
-  it('branches are a graph, and two are compared side by side', async () => {
+  it('draws forks as a graph and compares two side by side', async () => {
     const { id, page } = await start('Family')
     await say(page, 'I am Ada')
     await untilIdle(page)
@@ -161,17 +161,17 @@ describe('looking back in a browser', () => {
     await say(page, 'only here')
     await untilIdle(page)
     await expect.poll(async () => (await server().client.queue(fork.id)).active).toBeNull()
-    // The files are compared by their last checkpoints.
+    // Make a checkpoint that includes the edit before comparing.
     await server().client.sendMessage(fork.id, { content: 'only there' })
     await expect
       .poll(async () => (await server().client.messages(fork.id)).items.at(-1)?.content)
       .toContain('demo')
 
-    await view(page, 'Branches')
+    await view(page, 'Forks')
     const family = page.locator('.family')
     await expect.poll(() => family.getByRole('listitem').count()).toBe(3)
     expect(await family.locator('circle').count()).toBe(3)
-    expect(await family.getByRole('listitem').nth(1).innerText()).toContain('files of its own')
+    expect(await family.getByRole('listitem').nth(1).innerText()).toContain('own working copy')
     expect(await family.getByRole('link').allInnerTexts()).toEqual(['Family', 'The fork', 'A fork of it'])
     await family.getByRole('radio', { name: 'Compare The fork' }).check()
     const comparison = page.getByRole('region', { name: 'Side by side' })

@@ -4,12 +4,12 @@ import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
 
-describe('files and lines, taken back in a browser', () => {
+describe('restore, reset, fork and delete in a browser', () => {
   const { server, start, open } = withBrowser()
   const fileOf = (name: string) => join(server().config.project, name)
   const read = (name: string) => (existsSync(fileOf(name)) ? readFileSync(fileOf(name), 'utf8') : null)
   const dialog = (page: Page) => page.getByRole('dialog')
-  const notice = (page: Page, text: string | RegExp) => page.locator('.notice', { hasText: text })
+  const toast = (page: Page, text: string | RegExp) => page.locator('.toast', { hasText: text })
   const view = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
 
   async function write(page: Page, path: string, content: string): Promise<void> {
@@ -17,34 +17,34 @@ describe('files and lines, taken back in a browser', () => {
     await untilIdle(page)
   }
 
-  it('[P4] [W4] a message’s files are restored after a look at what that does, and that is undone', async () => {
+  it('[P4] [W4] previews a restore to a message, restores the files, and undoes it', async () => {
     const { page } = await start('Restore')
     await write(page, 'kept.txt', 'first\n')
     writeFileSync(fileOf('by-hand.txt'), 'mine\n')
     await say(page, '!write_to_file {"path":"kept.txt","content":"second\\n"}')
-    await page.getByText('said: Wrote').waitFor()
+    await page.getByText('returned: Wrote').waitFor()
     await untilIdle(page)
 
     const second = page.locator('.row.message').nth(1)
     await second.getByRole('button', { name: 'Restore files to this point' }).click()
     await dialog(page).getByText('Files to restore (1)').waitFor()
     expect(await dialog(page).locator('.files-report li').allInnerTexts()).toEqual(['kept.txt'])
-    // What the checkpoint does not have stays as it is, and is listed.
+    // Files that are not in the checkpoint are listed and left as they are.
     await dialog(page).getByText('not in this checkpoint').click()
     await dialog(page).getByText('hidden').first().waitFor()
     expect(read('kept.txt')).toBe('second\n')
     await dialog(page).getByRole('button', { name: 'Restore files' }).click()
-    await notice(page, '1 file restored, 0 deleted.').waitFor()
+    await toast(page, '1 file restored, 0 deleted.').waitFor()
     expect(read('kept.txt')).toBe('first\n')
     expect(read('by-hand.txt')).toBe('mine\n')
 
-    await notice(page, '1 file restored').getByRole('button', { name: 'Undo' }).click()
+    await toast(page, '1 file restored').getByRole('button', { name: 'Undo' }).click()
     await expect.poll(() => read('kept.txt')).toBe('second\n')
-    // What happened is part of the conversation.
+    // The transcript records both restores.
     await expect.poll(() => page.getByText('Files restored:').count()).toBe(2)
   })
 
-  it('[P4] [W6] changes are shown, discarded after a look, and brought back; then approved', async () => {
+  it('[P4] [W6] shows changes, previews a reset, undoes it, and approves', async () => {
     const { page } = await start('Changes')
     await write(page, 'new.txt', 'one\ntwo\n')
     await view(page, 'Changes')
@@ -55,10 +55,10 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByRole('button', { name: 'Reset …' }).click()
     await dialog(page).getByText('Files to delete').waitFor()
     await dialog(page).getByRole('button', { name: 'Reset files' }).click()
-    await notice(page, '1 deleted.').waitFor()
+    await toast(page, '1 deleted.').waitFor()
     expect(read('new.txt')).toBeNull()
     await page.getByText('Nothing has changed since the last approval.').waitFor()
-    await notice(page, '1 deleted.').getByRole('button', { name: 'Undo' }).click()
+    await toast(page, '1 deleted.').getByRole('button', { name: 'Undo' }).click()
     await expect.poll(() => read('new.txt')).toBe('one\ntwo\n')
     await card.waitFor()
 
@@ -66,7 +66,7 @@ describe('files and lines, taken back in a browser', () => {
     await dialog(page).getByText('new.txt').waitFor()
     await dialog(page).getByRole('textbox').fill('it works')
     await dialog(page).getByRole('button', { name: 'Approve', exact: true }).click()
-    await notice(page, /Approved: \d checkpoints?\. session_3 has begun\./).waitFor()
+    await toast(page, /Approved \d checkpoints?\. Started session_3\./).waitFor()
     await page.getByText('Nothing has changed since the last approval.').waitFor()
     expect(await page.locator('.sessions li').allInnerTexts()).toEqual([
       expect.stringMatching(/^session_3 active/),
@@ -77,7 +77,7 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByText('session_2 was approved: it works').waitFor()
   })
 
-  it('[P4] what others change meanwhile is seen, and nothing is approved or put back unseen', async () => {
+  it('[P4] shows changes made meanwhile before an approval or an undo', async () => {
     const { page } = await start('Others')
     await write(page, 'ours.txt', 'x\n')
     await view(page, 'Changes')
@@ -95,7 +95,7 @@ describe('files and lines, taken back in a browser', () => {
       .getByRole('button', { name: 'Restore files to this point' })
       .click()
     await dialog(page).getByRole('button', { name: 'Restore files' }).click()
-    await notice(page, /restored/).waitFor()
+    await toast(page, /restored/).waitFor()
     await write(page, 'later.txt', 'later\n')
     await page.getByRole('button', { name: 'Undo this restore' }).click()
     await dialog(page).getByText('later.txt').waitFor()
@@ -104,11 +104,11 @@ describe('files and lines, taken back in a browser', () => {
     expect(read('later.txt')).toBe('later\n')
   })
 
-  it('[P4] [W4] any checkpoint of the list can be restored, and what had to be skipped is listed', async () => {
+  it('[P4] [W4] restores any listed checkpoint and lists skipped files', async () => {
     const { page } = await start('Checkpoints')
     await write(page, 'deep.txt', 'x\n')
     await write(page, 'other.txt', 'y\n')
-    // Its place is taken by what no checkpoint has.
+    // A folder with an uncaptured file takes the place of deep.txt.
     rmSync(fileOf('deep.txt'))
     mkdirSync(fileOf('deep.txt'))
     writeFileSync(join(fileOf('deep.txt'), '.secret'), 'never captured')
@@ -120,8 +120,8 @@ describe('files and lines, taken back in a browser', () => {
     expect(read('other.txt')).toBe('y\n')
     await last.getByRole('button', { name: 'Restore' }).click()
     await dialog(page).getByRole('button', { name: 'Restore files' }).click()
-    await notice(page, '0 files restored, 1 deleted, 1 skipped.').waitFor()
-    expect(await notice(page, 'skipped').locator('li').allInnerTexts()).toEqual([
+    await toast(page, '0 files restored, 1 deleted, 1 skipped.').waitFor()
+    expect(await toast(page, 'skipped').locator('li').allInnerTexts()).toEqual([
       expect.stringMatching(/^deep\.txt: .+/),
     ])
     expect(read('other.txt')).toBeNull()
@@ -129,23 +129,23 @@ describe('files and lines, taken back in a browser', () => {
     rmSync(fileOf('deep.txt'), { recursive: true })
   })
 
-  it('[W8] while the agent works, files can be neither approved nor discarded, and the page says why', async () => {
+  it('[W8] disables approve, reset and restore while the agent runs, and shows why', async () => {
     const { page } = await start('Busy')
     await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
     await view(page, 'Changes')
-    await page.getByText('The agent is running: approve or reset').waitFor()
+    await page.getByText('A run is active.').waitFor()
     expect(await page.getByRole('button', { name: 'Reset …' }).isDisabled()).toBe(true)
     await view(page, 'Transcript')
     await page.getByRole('button', { name: 'Restore files to this point' }).click()
-    await dialog(page).getByText('The agent is running: approve or reset').waitFor()
+    await dialog(page).getByText('A run is active.').waitFor()
     expect(await dialog(page).getByRole('button', { name: 'Restore files' }).isDisabled()).toBe(true)
     await dialog(page).getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Stop', exact: true }).click()
     await page.getByText('Stopped.').waitFor()
   })
 
-  it('a fork before a message has what came before it; one with another wording is answered at once', async () => {
+  it('forks before a message and answers its edited text; forks after a message with a copy of the files', async () => {
     const { id, page } = await start('Root')
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
@@ -161,7 +161,7 @@ describe('files and lines, taken back in a browser', () => {
     await page.getByRole('heading', { level: 1, name: 'Another wording' }).waitFor()
     expect(await page.getByText('I am Bob').count()).toBe(0)
     await page.getByText('Forked here').waitFor()
-    // In the list it lies below what it comes from.
+    // The list shows the fork below its parent.
     const listed = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem')
     await expect.poll(async () => await listed.nth(1).getAttribute('class')).toBe('depth-1')
     expect(await listed.nth(0).innerText()).toContain('Root')
@@ -174,18 +174,18 @@ describe('files and lines, taken back in a browser', () => {
     await expect.poll(() => page.url()).not.toContain(id)
     await page.getByText('Forked here').waitFor()
     await say(page, '!write_to_file {"path":"only-there.txt","content":"x"}')
-    await page.getByText('said: Created').waitFor()
+    await page.getByText('returned: Created').waitFor()
     expect(read('only-there.txt')).toBeNull()
   })
 
-  it('[P4] [D1] [D2] [D3] deleting says what it will do, does that, and is undone', async () => {
+  it('[P4] [D1] [D2] [D3] previews a deletion, deletes, and undoes it', async () => {
     const { id, page } = await start('Delete')
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
     await write(page, 'stays.txt', 'still here\n')
     const written = page.locator('.row.message', { hasText: 'stays.txt' })
     const other = await open(`/c/${id}`)
-    await other.getByText('said: Created').waitFor()
+    await other.getByText('returned: Created').waitFor()
 
     await say(page, '!wait 50\n!say 2000')
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
@@ -196,24 +196,24 @@ describe('files and lines, taken back in a browser', () => {
     await dialog(page).getByText('The active run is stopped first.').waitFor()
     await dialog(page).getByText('1 queued message will be moved back to the composer').waitFor()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
-    await notice(page, '2 messages deleted;').waitFor()
-    await notice(page, 'Moved from the queue to the composer: waiting').waitFor()
+    await toast(page, '2 messages deleted;').waitFor()
+    await toast(page, 'Moved from the queue to the composer: waiting').waitFor()
     const field = page.getByRole('textbox', { name: 'Message' })
     await expect.poll(() => field.inputValue()).toBe('waiting')
     await expect.poll(() => page.locator('.row.message').count()).toBe(1)
     await expect.poll(() => other.locator('.row.message').count()).toBe(1)
     expect(read('stays.txt')).toBe('still here\n')
 
-    await notice(page, '2 messages deleted;').getByRole('button', { name: 'Undo' }).click()
-    await notice(page, '2 messages deleted;').waitFor({ state: 'detached' })
+    await toast(page, '2 messages deleted;').getByRole('button', { name: 'Undo' }).click()
+    await toast(page, '2 messages deleted;').waitFor({ state: 'detached' })
     await expect.poll(() => page.locator('.row.message').count()).toBe(3)
     await expect.poll(() => other.locator('.row.message').count()).toBe(3)
 
-    // The files follow if one wants.
+    // Restoring the files after a deletion is optional.
     await written.getByRole('button', { name: 'Delete from here' }).click()
     await dialog(page).getByRole('button', { name: 'Delete' }).click()
-    await notice(page, '2 messages deleted;').getByRole('button', { name: 'Restore files, too' }).click()
-    // Not before it was seen what that does.
+    await toast(page, '2 messages deleted;').getByRole('button', { name: 'Also restore files' }).click()
+    // The restore is previewed first.
     await dialog(page).getByText('Files to delete (1)').waitFor()
     expect(read('stays.txt')).toBe('still here\n')
     await dialog(page).getByRole('button', { name: 'Restore files' }).click()

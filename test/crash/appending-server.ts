@@ -1,4 +1,4 @@
-// A server that appends without end, for others to kill. Started as a process of its own: <project> <port>
+// A server that appends forever until it is killed. Runs in a separate process; arguments: <project> <port>
 import { readConfig } from '../../src/config.ts'
 import type { Ledger, RunHold } from '../../src/core/ledger.ts'
 import type { ConversationId } from '../../src/protocol/ids.ts'
@@ -30,14 +30,14 @@ await Promise.all(ids.map((id) => appendForEver(server.ledger, id)))
 async function appendForEver(ledger: Ledger, conversationId: ConversationId): Promise<never> {
   for (let turn = 0; ; turn++) {
     const run = await startRun(ledger, conversationId)
-    // Every so often one that is too large for a row.
+    // Every 25th message is too large for a row.
     const content = turn % 25 === 24 ? 'large '.repeat(200_000) : `question ${turn}`
     await append(run, [userMessage(content)])
     const words = Array.from({ length: WORDS_A_RUN }, (_, index) => `word ${index} `)
-    // As a run makes them: one append a word, not waiting for each.
+    // Like a run: one append per word, without waiting for each.
     await Promise.all(words.map((word) => append(run, [delta(word)])))
     await append(run, [final(words.join(''))])
-    // So much that a kill always hits something, so little that fifty rounds can be verified in a while.
+    // Often enough that a kill always interrupts an append, slow enough that verifying fifty rounds stays practical.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 

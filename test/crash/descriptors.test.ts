@@ -13,7 +13,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a module with at most so many open files. */
+/** Runs a module with at most `limit` open file descriptors. */
 async function withLimit(limit: number, script: string): Promise<unknown> {
   const command = `ulimit -n ${limit} && exec "$0" --input-type=module -e "$1"`
   const { stdout } = await promisify(execFile)('sh', ['-c', command, process.execPath, script], {
@@ -22,7 +22,7 @@ async function withLimit(limit: number, script: string): Promise<unknown> {
   return JSON.parse(stdout)
 }
 
-it('[W4] a restore has few files open, however many it restores', async () => {
+it('[W4] keeps few files open however many a restore replaces', async () => {
   const report = await withLimit(
     256,
     `import { openWorkspace } from ${source('workspace/workspace.ts')}
@@ -42,7 +42,7 @@ it('[W4] a restore has few files open, however many it restores', async () => {
   expect(report).toEqual({ restored: 1500, skipped: [], files: 1500 })
 })
 
-it('a command that finds no descriptor fails, and the server goes on', async () => {
+it('fails a command that can’t open a file descriptor, and keeps running', async () => {
   const outcome = await withLimit(
     64,
     `import { runCommandTool } from ${source('agent/tools/run-command.ts')}
@@ -51,7 +51,7 @@ it('a command that finds no descriptor fails, and the server goes on', async () 
     const call = { tenant: 't', conversationId: 'conv_x', signal: new AbortController().signal, show() {},
       async confirm() {}, grant: { network: false, outside: false } }
     const run = () => tool.run({ command: 'echo hi' }, call).then(({ output }) => output, (error) => error.message)
-    // One after the other is freed again: every call meets another shortage.
+    // Free one descriptor after each call, so that every call runs short at a different point.
     const open = []
     try { for (;;) open.push(openSync('/dev/null')) } catch {}
     const outputs = []
@@ -63,7 +63,7 @@ it('a command that finds no descriptor fails, and the server goes on', async () 
     console.log(JSON.stringify({ first: outputs[0], last: await run() }))`,
   )
   expect(outcome).toEqual({
-    first: expect.stringMatching(/can not be started|no room/),
+    first: expect.stringMatching(/can't be started|no room/),
     last: 'hi\n[Exit code 0.]',
   })
 })

@@ -24,7 +24,7 @@ import { rounds } from '../support/soak.ts'
 import { dataIn } from '../support/state.ts'
 import { gitIn } from '../support/workspace.ts'
 
-/** Files that a person and the agent both write. */
+/** Files that both the person and the agent write. */
 const FILES = ['a.txt', 'src/b.txt', 'src/deep/c.txt', 'd.bin']
 
 let project: string
@@ -37,23 +37,23 @@ afterEach(async () => {
   rmSync(project, { recursive: true, force: true })
 })
 
-/** A git blob's id, from outside: the oracle shares no code with what it checks. */
+/** A git blob id, computed here so that the oracle shares no code with the implementation. */
 function blobOf(bytes: Buffer): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
 }
 
 /**
- * A person with an editor on one file, who saves in every way editors save. What they saved last must not be lost; what
- * they overwrote themselves may be.
+ * A person editing one file, saving in every way editors do. The version saved last must survive; versions that the
+ * person overwrote may be lost.
  */
 function createEditor(path: string) {
   const file = join(project, path)
-  /** Versions that someone else has replaced, or that are there now. */
+  /** Versions that must survive: the current one, and those replaced by anyone but this editor. */
   const owed = new Map<string, string>()
   let last: string | null = null
   let isOwn = true
   let count = 0
-  /** Held open across saves, as logs and databases are; not for longer than a replaced file is looked at. */
+  /** Kept open across saves, like a log or a database, but no longer than the server rechecks replaced files. */
   let held = -1
   let heldSince = 0
 
@@ -121,18 +121,18 @@ function createEditor(path: string) {
       const style = names[Math.floor(Math.random() * names.length)] ?? ''
       const text = `${path} save ${++count} ${style} ${randomBytes(8).toString('hex')}\n`
       const saved = blobOf(styles[style]?.(text) ?? Buffer.alloc(0))
-      // Another style on the same file ends what was held: the person sees one file.
+      // Saving in another style closes the held descriptor: the person edits one file.
       if (style !== 'held' && held >= 0) {
         closeSync(held)
         held = -1
       }
-      // What is still their own version they have overwritten themselves.
+      // The person overwrote their own version.
       if (last !== null && isOwn) owed.delete(last)
       owed.set(saved, `${path} ${style} ${count}`)
       last = saved
       isOwn = true
     },
-    /** Before each save: whether the version that is there is the person's own. */
+    /** Called before each save: records whether the file still holds the person's version. */
     look(): void {
       const now = existsSync(file) && lstatSync(file).isFile() ? blobOf(readFileSync(file)) : null
       isOwn = now === last || held >= 0
@@ -147,7 +147,7 @@ type Editor = ReturnType<typeof createEditor>
 
 const pick = <T>(from: readonly T[]): T => from[Math.floor(Math.random() * from.length)] as T
 
-/** What the agent does in one run: tools on the same files, with pauses in which the person saves. */
+/** A message that makes the agent change the same files, with pauses in which the person saves. */
 function message(): string {
   const calls = Array.from({ length: 4 }, () => {
     const path = pick(FILES)
@@ -166,16 +166,16 @@ async function untilIdle(id: string): Promise<void> {
     .toMatchObject({ active: null, items: [] })
 }
 
-/** Checkpoints never change: what is in one is read once. */
+/** Cached contents: checkpoints never change. */
 const inCheckpoints = new Map<string, string[]>()
 
-/** Every version that is in the folder, in a listed checkpoint, or among the rescued files. */
+/** Every version in the folder, in a listed checkpoint, or among the rescued files. */
 async function kept(id: string): Promise<Set<string>> {
   const found = new Set<string>()
   const walk = (folder: string) => {
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
       const path = join(folder, entry.name)
-      // Our own data does not count as the person's folder.
+      // Skip Waymark's own data.
       if (entry.name === '.waymark') continue
       if (entry.isDirectory()) walk(path)
       else if (entry.isFile()) found.add(blobOf(readFileSync(path)))
@@ -203,7 +203,7 @@ async function kept(id: string): Promise<Set<string>> {
   return found
 }
 
-it('[W10] [W4] every version that a person saved is in the folder, in a listed checkpoint or rescued', {
+it('[W10] [W4] keeps every version a person saved in the folder, a listed checkpoint or the rescued files', {
   timeout: 10_000_000,
 }, async () => {
   const config = { tools: { run_command: 'allow' as const }, gcMinutes: 1000 }
@@ -217,7 +217,7 @@ it('[W10] [W4] every version that a person saved is in the folder, in a listed c
     let isOver = false
     const saving = editors.map((one) => saveUntil(one, () => isOver))
     const content = message()
-    // An idle connection may be closed in the moment in which it is used.
+    // Retry: an idle connection may be closed just as it is used.
     await server.client.sendMessage(id, { content }).catch(() => server.client.sendMessage(id, { content }))
     const what = pick(['run', 'restore', 'reset', 'kill', 'kill in a restore'])
     if (what === 'kill') await setTimeout(Math.random() * 600)
@@ -235,7 +235,7 @@ it('[W10] [W4] every version that a person saved is in the folder, in a listed c
     isOver = true
     await Promise.all(saving)
     await untilIdle(id)
-    // Long enough for the last look at what was replaced.
+    // Wait for the server's last check of replaced files.
     await setTimeout(1200)
     const versions = await kept(id)
     for (const one of editors) {
@@ -254,7 +254,7 @@ async function saveUntil(editor: Editor, isOver: () => boolean): Promise<void> {
       editor.look()
       editor.save()
     } catch (error) {
-      // The folder was removed in that moment: then there was no save.
+      // The folder was removed meanwhile, so nothing was saved.
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     }
   }

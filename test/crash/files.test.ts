@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(project, { recursive: true, force: true })
 })
 
-/** Some files change, some go, some come, some swap places with folders. */
+/** The two states differ in changed, added and removed files, and in a file that becomes a folder. */
 function writeFiles(state: 'approved' | 'working'): void {
   for (const name of ['src', 'only-approved', 'only-working', 'swap']) {
     rmSync(join(project, name), { recursive: true, force: true })
@@ -54,7 +54,7 @@ const operations = {
 }
 
 it.each(Object.keys(operations) as (keyof typeof operations)[])(
-  '[W5] [W6] killed in the middle of a %s, the files are as before or as wanted, and everything agrees',
+  '[W5] [W6] leaves the files before or after a %s that was killed, never between, with branches matching the ledger',
   { timeout: 3_000_000 },
   async (operation) => {
     server = await startServerProcess(project)
@@ -77,7 +77,7 @@ it.each(Object.keys(operations) as (keyof typeof operations)[])(
         },
         () => {},
       )
-      // The first one is left alone, to know how long it takes.
+      // Let the first round finish, to measure how long it takes.
       if (round === 0) await asked
       else await new Promise((resolve) => setTimeout(resolve, Math.random() * longest * 1.1))
       await server.kill()
@@ -121,7 +121,7 @@ async function untilIdle(id: string): Promise<void> {
     .toMatchObject({ active: null, items: [] })
 }
 
-/** The repository is whole, and its branches say what the ledger says. */
+/** Checks that the repository is intact and its branches match the ledger. */
 async function checkAgreement(id: string): Promise<void> {
   const dataDir = dataIn(project)
   await untilIdle(id)

@@ -1,4 +1,4 @@
-// A server that appends until the disk is full, and serves on. Started as a process of its own: <project>
+// A server that appends until the disk is full and keeps serving. Runs in a separate process; argument: <project>
 import { readConfig } from '../../src/config.ts'
 import { WaymarkError } from '../../src/protocol/errors.ts'
 import { verifyLedger } from '../../src/server/offline.ts'

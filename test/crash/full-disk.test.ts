@@ -17,8 +17,8 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-it('[L3] reports a full disk, and shows no frame that is not stored', async (context) => {
-  if (!mountNamespace) return context.skip('this system does not let us mount a small disk')
+it('[L3] reports a full disk and streams no frame that was not stored', async (context) => {
+  if (!mountNamespace) return context.skip('this system does not allow mounting a small disk')
   const disk = onSmallDisk(mountNamespace, { folder, size: '6m', script: serverFile })
   const server = spawn('unshare', disk, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
   const { url, token, id } = await answer<{ url: string; token: string; id: string }>(server)

@@ -57,7 +57,7 @@ async function expectClean(): Promise<void> {
   expect(verified.stdout).toMatch(/: clean\n$/)
 }
 
-it('[D3] killed in the middle of a collection, every line is as it was, and the next one finishes it', {
+it('[D3] keeps every line when a collection is killed, and finishes it with the next collection', {
   timeout: 1_200_000,
 }, async () => {
   server = await startServerProcess(project)
@@ -102,7 +102,7 @@ it('[D3] killed in the middle of a collection, every line is as it was, and the 
   await expectClean()
 })
 
-it('killed in the middle of a fork with a copy, there is a whole one or none', {
+it('leaves a complete fork or none when a fork with copied files is killed', {
   timeout: 1_200_000,
 }, async () => {
   for (let i = 0; i < 400; i++) {
@@ -137,7 +137,7 @@ it('killed in the middle of a fork with a copy, there is a whole one or none', {
       expect(everythingIn(join(copies, conversation_id))).toEqual(wanted)
       await ask(conversation_id, '!write_to_file {"path":"mine.txt","content":"mine"}')
     }
-    // What was half-made is cleared away when the server has started.
+    // The server removes incomplete copies when it starts.
     const names = () => (existsSync(copies) ? readdirSync(copies).toSorted() : [])
     await expect.poll(names, { timeout: 30_000 }).toEqual([...forks].toSorted())
     expect(everythingIn(project)).toEqual(wanted)

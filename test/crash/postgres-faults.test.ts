@@ -18,7 +18,7 @@ let project: string
 let data: string
 let postgres: Awaited<ReturnType<typeof startPostgres>>
 let servers: ServerProcess[] = []
-/** Processes that ended without being killed. */
+/** Exits of processes that were not killed by the test. */
 let ended: string[] = []
 
 beforeEach(async () => {
@@ -62,7 +62,7 @@ async function startWorker(): Promise<ServerProcess> {
 
 const pick = <T>(from: readonly T[]): T => from[Math.floor(Math.random() * from.length)] as T
 
-/** What can go wrong with a database, and with those who work on it. */
+/** Faults of the database and of the processes that use it. */
 const faults: Record<string, () => Promise<void>> = {
   'terminated connections': async () => {
     const client = new pg.Client({ connectionString: `${postgres.url}/postgres` })
@@ -88,7 +88,7 @@ const faults: Record<string, () => Promise<void>> = {
   },
 }
 
-it('[L5] [R3] [R4] [R6] every message gets one terminal frame, whatever happens to the database', {
+it('[L5] [R3] [R4] [R6] ends every message with one terminal frame despite database and process faults', {
   timeout: 10_000_000,
 }, async () => {
   for (let i = 0; i < PROCESSES; i++) servers.push(await startWorker())
@@ -98,7 +98,7 @@ it('[L5] [R3] [R4] [R6] every message gets one terminal frame, whatever happens 
   const statuses: number[] = []
   let isOver = false
 
-  /** Sends message after message, as a client does: with a key, again until there is an answer. */
+  /** Sends messages like a client: each with an idempotency key, retried until it is accepted. */
   async function send(id: string): Promise<void> {
     for (let n = 0; !isOver; n++) {
       const path = `${id}.txt`
@@ -151,7 +151,7 @@ it('[L5] [R3] [R4] [R6] every message gets one terminal frame, whatever happens 
     for (const [runId] of runs) {
       const own = frames.filter((frame) => frame.stream_id === runId)
       const ends = own.filter((frame) => frame.kind === 'final' || frame.kind === 'error')
-      if (ends.length !== 1) wrong.push(`${runId} has ${ends.length} ends`)
+      if (ends.length !== 1) wrong.push(`${runId} has ${ends.length} terminal frames`)
       const [end] = ends
       if (end?.kind === 'error')
         wrong.push(`${runId} failed: ${JSON.stringify((end as Frame<'error'>).error)}`)
@@ -159,13 +159,13 @@ it('[L5] [R3] [R4] [R6] every message gets one terminal frame, whatever happens 
       const outcomes = new Set(ofKind(own, 'tool.output').map((frame) => frame.tool_call_id))
       for (const call of calls) if (!outcomes.has(call)) wrong.push(`${runId}: ${call} has no outcome`)
     }
-    // The last write that was done is what the file says.
+    // The file holds the last recorded write.
     const edits = ofKind(frames, 'file.edit')
     const last = edits.at(-1)
     const file = join(project, `${id}.txt`)
     const said = existsSync(file) ? readFileSync(file, 'utf8') : ''
     const isUnknown = ofKind(frames, 'tool.output').some((frame) =>
-      String(frame.output).includes('not known'),
+      String(frame.output).includes('unknown whether'),
     )
     if (last && !isUnknown && !last.diff?.includes(`+${said}`))
       wrong.push(`${file} has an old write: ${said}`)

@@ -1,4 +1,4 @@
-// A whole server with the demo model, for others to kill or to stop for a while. Started as a process of its own:
+// A complete server with the demo model, for tests that kill or pause it. Runs in a separate process; arguments:
 // <project> <port> <settings as JSON>
 import '../../src/cli/small-heap.ts'
 import { readConfig } from '../../src/config.ts'

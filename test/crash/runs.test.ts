@@ -25,7 +25,7 @@ const CONVERSATIONS = 3
 const name = `test_${randomBytes(6).toString('hex')}`
 const tools = { run_command: 'allow' as const }
 
-/** On SQLite the next server continues at once; on Postgres when the lease has expired. */
+/** The next server resumes runs at once on SQLite, and after the lease expires on Postgres. */
 const engines: { engine: string; kills: number; config: Partial<Config> }[] = [
   { engine: 'SQLite', kills: rounds(4, 100), config: { tools } },
   {
@@ -52,7 +52,7 @@ afterEach(async () => {
   await rm(project, { recursive: true, force: true })
 })
 
-/** A message that makes the agent call several tools, each with an effect that can be counted. */
+/** A message that makes the agent call several tools with countable effects. */
 function messageOf(number: number): string {
   return [
     `message ${number}`,
@@ -66,7 +66,7 @@ function messageOf(number: number): string {
 }
 
 it.each(engines)(
-  '[R3] [R4] [L5] after $kills kills in the middle of runs, every message was worked on once, on $engine',
+  '[R3] [R4] [L5] processes every message exactly once across $kills kills during runs, on $engine',
   {
     timeout: 3_000_000,
   },
@@ -101,7 +101,7 @@ it.each(engines)(
       checkTranscript(frames)
       checkEffects(frames, effects)
     }
-    // A reader that followed all the time has seen exactly what is stored.
+    // A reader that followed throughout has received exactly the stored events.
     const last = transcriptOf(await framesOf(server.client, ids[0] ?? ''))
     await expect.poll(() => reader.transcript()?.head, { timeout: 30_000 }).toBe(last.head)
     expect(reader.transcript()).toEqual(last)
@@ -115,7 +115,7 @@ it.each(engines)(
   },
 )
 
-/** Sends to every conversation, again and again until it is accepted: the server may be gone. */
+/** Sends a message to every conversation, retrying until it is accepted: the server may be down. */
 async function sendSome(
   server: ServerProcess,
   ids: readonly string[],
@@ -125,7 +125,7 @@ async function sendSome(
   await Promise.all(
     ids.map(async (id, index) => {
       const number = kill * ids.length + index
-      // What waits is enough for a while.
+      // Skip conversations with enough queued messages.
       const { items } = await server.client.queue(id).catch(() => ({ items: [] }))
       if (items.length > 5) return
       const idempotencyKey = newId('msg')
@@ -147,7 +147,7 @@ async function sendSome(
   )
 }
 
-/** Every accepted message is there once, with one terminal frame as its run's last. */
+/** Checks that every accepted message is stored once and that its run ends with its only terminal frame. */
 function checkLedger(frames: readonly AnyFrame[], expected: readonly { runId: string }[]): void {
   expect(frames.map((frame) => frame.event_id)).toEqual(frames.map((_, index) => index + 1))
   const runIds = expected.map((one) => one.runId)
@@ -161,21 +161,21 @@ function checkLedger(frames: readonly AnyFrame[], expected: readonly { runId: st
   }
 }
 
-/** Nothing looks as if it were still going on, and every call that began has an outcome. */
+/** Checks that nothing is shown as in progress and that every call that started has an outcome. */
 function checkTranscript(frames: readonly AnyFrame[]): void {
   for (const entry of runsOf(transcriptOf(frames))) {
     expect(entry.status).toBe('completed')
     for (const item of entry.items) if (item.type !== 'mark') expect(item.status).not.toBe('in_progress')
     for (const tool of toolsOf(entry)) {
-      // A call that was only being written when the server died is none.
+      // A call whose arguments were still streaming when the server died never ran.
       if (tool.phase !== 'arguments') expect(tool.output, `${tool.name} ${tool.argumentsText}`).toBeDefined()
     }
-    // The whole answer, however often it was begun.
+    // The answer is complete, however often it was restarted.
     expect(entry.final?.response_text?.split(' ')).toHaveLength(60)
   }
 }
 
-/** A call that reports success has run once; one with an unknown outcome has run once or not at all. */
+/** Checks that a call reported as successful ran once, and one with an unknown outcome at most once. */
 function checkEffects(frames: readonly AnyFrame[], effects: readonly string[]): void {
   for (const entry of runsOf(transcriptOf(frames))) {
     for (const tool of toolsOf(entry)) {

@@ -77,7 +77,7 @@ async function say(client: Client, id: string, content: string): Promise<void> {
 describe.each(['sqlite', 'postgres'] as const)('a backup on %s', (engine) => {
   const database = async () => (engine === 'sqlite' ? null : await newDatabase())
 
-  it('[L4] [L9] is made while the server works, restores to the byte, and goes on', {
+  it('[L4] [L9] is made while the server runs, restores byte for byte, and can be continued', {
     timeout: 120_000,
   }, async () => {
     const config = configFor('data', await database())
@@ -87,7 +87,7 @@ describe.each(['sqlite', 'postgres'] as const)('a backup on %s', (engine) => {
       await say(client, id, '!write_to_file {"path":"a.txt","content":"one\\n"}')
       await say(client, id, 'ü'.repeat(600_000))
       const other = await client.createConversation()
-      // The agent is at work while the backup is made.
+      // The agent runs during the backup.
       await client.sendMessage(other.id, { content: '!wait 20\n!say 200' })
       const { verified } = await makeBackup(config, backup, () => {})
       expect([verified.flaws, verified.damaged]).toEqual([[], []])
@@ -103,7 +103,7 @@ describe.each(['sqlite', 'postgres'] as const)('a backup on %s', (engine) => {
     await serving(restored, async (client) => {
       const { frames } = await framesOf(client, before.id)
       expect(frames.slice(0, before.frames.length)).toEqual(before.frames)
-      // A reader that had seen more learns where to cut.
+      // A reader that was ahead of the backup gets a cut.
       const resumed = await framesOf(client, before.id, before.cursor)
       expect(resumed.cuts).toEqual([before.frames.length])
       expect(resumed.frames).toEqual(frames.slice(before.frames.length))
@@ -119,19 +119,19 @@ describe.each(['sqlite', 'postgres'] as const)('a backup on %s', (engine) => {
 })
 
 describe('a backup', () => {
-  it('is refused where something is already, and of what has a ledger', async () => {
+  it('refuses a folder that is not empty, and a restore over an existing ledger', async () => {
     const config = configFor('data', null)
     await serving(config, async (client) => void (await client.createConversation()))
     await makeBackup(config, join(folder, 'backup'), () => {})
     await expect(makeBackup(config, join(folder, 'backup'), () => {})).rejects.toThrow(/not empty/)
     await expect(restoreBackup(config, join(folder, 'backup'), () => {})).rejects.toThrow(
-      /has a ledger already/,
+      /already has a ledger/,
     )
-    await expect(restoreBackup(configFor('other', null), folder, () => {})).rejects.toThrow(/is no backup/)
+    await expect(restoreBackup(configFor('other', null), folder, () => {})).rejects.toThrow(/is not a backup/)
     expect((await readdir(folder)).filter((name) => name.includes('making'))).toEqual([])
   })
 
-  it('[D3] keeps collections from removing what it copies', async () => {
+  it('[D3] blocks collections while it copies', async () => {
     const config = configFor('data', null)
     await serving(config, async (client) => {
       const { id } = await client.createConversation()
@@ -146,7 +146,7 @@ describe('a backup', () => {
     })
   })
 
-  it('says what is missing in it', async () => {
+  it('reports missing blobs', async () => {
     const config = configFor('data', null)
     await serving(config, async (client) => {
       const { id } = await client.createConversation()

@@ -10,14 +10,14 @@ import { commandEnv } from '../support/state.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
-describe('talking to the agent from a terminal', () => {
+describe('chat commands in a terminal', () => {
   let server: TestServer
   beforeAll(async () => {
     server = await startTestServer()
   })
   afterAll(() => server.close())
 
-  /** Runs a command in the project; `signalWhen` interrupts it when it has printed this. */
+  /** Runs a command in the project and interrupts it once its output matches `signalWhen`. */
   async function run(args: string[], options: { input?: string; signalWhen?: RegExp } = {}) {
     const child = start(args)
     let stdout = ''
@@ -42,7 +42,7 @@ describe('talking to the agent from a terminal', () => {
     return spawn(process.execPath, [cli, ...args, '--project', project], { env: commandEnv(project) })
   }
 
-  it('chat reads lines, answers each, and shows tools and diffs', async () => {
+  it('chat answers each line and shows tools and diffs', async () => {
     const input =
       'I am devansh\nwhat is \\\nmy name\n!write_to_file {"path":"a.txt","content":"hi\\n"}\n!read_file {"path":"a.txt"}\n'
     const { code, stdout } = await run(['chat', '--new', '--title', 'Talk'], { input })
@@ -54,7 +54,7 @@ describe('talking to the agent from a terminal', () => {
         '  added a.txt +1 −0',
         '    @@ -0,0 +1,1 @@',
         '    +hi',
-        'Done: 1 call. The last one said: Created a.txt (3 bytes).',
+        'Done: 1 call. The last one returned: Created a.txt (3 bytes).',
       ].join('\n'),
     )
     expect(stdout).toContain('▸ read_file {"path":"a.txt"}\n    hi\nDone: 1 call.')
@@ -62,22 +62,22 @@ describe('talking to the agent from a terminal', () => {
     expect(items[0]?.title).toBe('Talk')
   })
 
-  it('send prints the answer alone, in the conversation that changed last or in a new one', async () => {
+  it('send prints only the answer, in the most recent conversation or a new one', async () => {
     const { stdout } = await run(['send', 'what', 'is', 'my', 'name'])
     expect(stdout).toBe('agent  TIME\nYour name is devansh.\n\n')
     const piped = await run(['send', '--new'], { input: 'what is my name' })
     expect(piped.stdout).toMatch(/I do not know your name/)
     expect((await run(['send', '--no-wait', 'hello'])).stdout).toMatch(
-      /^run_\w+ in conv_\w+ \(it runs next\)\n$/,
+      /^run_\w+ in conv_\w+ \(runs next\)\n$/,
     )
     expect(await run(['send', '!fail 400'])).toMatchObject({
       code: 1,
       stdout: expect.stringContaining('demo_failure'),
     })
-    expect(await run(['send'])).toMatchObject({ code: 1, stderr: 'waymark: there is nothing to send\n' })
+    expect(await run(['send'])).toMatchObject({ code: 1, stderr: 'waymark: the message is empty\n' })
   })
 
-  it('[C9] a text that went along is named in the log, and printed to the byte', async () => {
+  it('[C9] log names attachments and prints them byte for byte', async () => {
     const { id } = await server.client.createConversation({ title: 'Along' })
     const spec = join(server.config.project, 'spec.md')
     const content = 'round\u001b[31m baskets, no newline'
@@ -91,11 +91,11 @@ describe('talking to the agent from a terminal', () => {
     expect((await run(['log', id, '--attachment', 'spec.md'])).stdout).toBe(content)
     expect(await run(['log', id, '--attachment', 'other.md'])).toMatchObject({
       code: 1,
-      stderr: 'waymark: no message here came with a text named other.md\n',
+      stderr: 'waymark: no message has an attachment named other.md\n',
     })
   })
 
-  it('queue and stop say what is going on', async () => {
+  it('queue and stop report the state of the queue', async () => {
     const { id } = await server.client.createConversation()
     expect((await run(['queue', id])).stdout).toBe('The queue is empty.\n')
     expect((await run(['stop', id])).stdout).toBe('Nothing is running.\n')
@@ -106,18 +106,18 @@ describe('talking to the agent from a terminal', () => {
     expect(stdout).toMatch(
       new RegExp(`^running  ${first.run_id}  since .*\n      1  ${second.run_id}  and then\n$`),
     )
-    expect((await run(['queue', id, '--remove', second.run_id])).stdout).toContain('Took')
+    expect((await run(['queue', id, '--remove', second.run_id])).stdout).toContain('Removed')
     expect((await run(['stop', id])).stdout).toBe(`Stopping ${first.run_id}.\n`)
     await expect.poll(async () => (await server.client.queue(id)).active).toBeNull()
   })
 
-  it('Ctrl-C stops the run that send waits for', async () => {
+  it('Ctrl-C cancels the run that send is waiting for', async () => {
     const { code, stdout } = await run(['send', '--new', '!wait 50\n!say 1000'], { signalWhen: /ledger/ })
     expect(stdout).toContain('· cancelled')
     expect(code).toBe(1)
   })
 
-  it('[W6] reset says first what it would do, then does it and says how to undo it', async () => {
+  it('[W6] reset previews with --dry-run, then resets and prints how to undo it', async () => {
     const { id } = await server.client.createConversation({ title: 'Reset' })
     await run(['send', '-c', id, '!write_to_file {"path":"to-go.txt","content":"x"}'])
     const preview = await run(['reset', id, '--dry-run'])
@@ -125,12 +125,12 @@ describe('talking to the agent from a terminal', () => {
     const { stdout } = await run(['reset', id])
     expect(stdout).toContain('0 files were restored, 1 deleted.')
     expect(stdout).toContain(`${id} is now in session_2.`)
-    expect(stdout).toContain('To undo it: waymark restore ')
+    expect(stdout).toContain('To undo: waymark restore ')
   })
 })
 
 describe("a project's settings", () => {
-  it('that let the agent do more count only when a person has agreed to them', async () => {
+  it('apply only after a person has trusted them, if they give the agent more power', async () => {
     const project = await mkdtemp(join(tmpdir(), 'waymark-trust-'))
     const home = await mkdtemp(join(tmpdir(), 'waymark-home-'))
     await writeFile(join(project, 'waymark.config.json'), '{"tools": {"run_command": "allow"}, "port": 0}')
@@ -152,7 +152,7 @@ describe("a project's settings", () => {
       child.kill('SIGKILL')
       return text
     }
-    expect(await serve()).toMatch(/waymark\.config\.json sets tools; look at it.*--trust/s)
+    expect(await serve()).toMatch(/waymark\.config\.json sets tools; review it.*--trust/s)
     expect(await serve('--trust')).toContain('Waymark serves')
     expect(await serve()).toContain('Waymark serves')
     await writeFile(
@@ -161,10 +161,10 @@ describe("a project's settings", () => {
     )
     expect(await serve()).toMatch(/sets tools, mcpServers/)
     await writeFile(join(project, 'waymark.config.json'), '{"apiKey": "sk-x"}')
-    expect(await serve()).toMatch(/must not have apiKey: set OPENAI_API_KEY instead/)
+    expect(await serve()).toMatch(/must not contain apiKey; set OPENAI_API_KEY instead/)
     await writeFile(join(project, 'waymark.config.json'), '{"port": 0}')
     expect(await serve('--tools', 'run_command=maybe')).toMatch(
-      /--tools must be tools with allow, ask or deny/,
+      /--tools must be a list of tools with allow, ask or deny/,
     )
     await writeFile(join(project, 'waymark.config.json'), '{"port": 0}')
     expect(await serve()).toContain('Waymark serves')

@@ -11,7 +11,7 @@ import { projectFolder } from '../../src/config.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
-describe('the command line', () => {
+describe('command line', () => {
   let project: string
   let data: string
   let server: { process: ChildProcess; output: () => string }
@@ -31,27 +31,27 @@ describe('the command line', () => {
     await rm(project, { recursive: true, force: true })
   })
 
-  it('serve says where it is, keeps its token to itself and leaves git alone', async () => {
+  it('serve prints its address, keeps its token private and puts no data folder in the project', async () => {
     expect(server.output()).toMatch(/Open +http:\/\/127\.0\.0\.1:\d+\/login\?code=/)
     expect((await stat(join(data, 'token'))).mode & 0o777).toBe(0o600)
     expect((await stat(data)).mode & 0o777).toBe(0o700)
     expect(existsSync(join(project, '.waymark'))).toBe(false)
   })
 
-  it('serve refuses to run twice for one project', async () => {
+  it('serve refuses to start twice for one project', async () => {
     const { code, stderr } = await run('serve')
     expect(code).toBe(1)
     expect(stderr).toMatch(/^waymark: a server for this project is already running at http/)
   })
 
-  it('log shows the last conversation, and its frames with --json; control characters do not act', async () => {
+  it('log shows the most recent conversation without control characters, and its frames with --json', async () => {
     const { stdout } = await run('log')
     expect(stdout).toBe('· title: A \ufffd[31mtitle\n\n')
     const frames = (await run('log', id, '--json')).stdout.trimEnd().split('\n')
     expect(frames.map((frame) => JSON.parse(frame).kind)).toEqual(['conversation.created'])
   })
 
-  it('verify and rebuild work beside a running server', async () => {
+  it('verify and rebuild work while a server is running', async () => {
     expect(await run('verify')).toMatchObject({ code: 0, stdout: '1 segment, 1 event, 0 blobs: clean\n' })
     expect(JSON.parse((await run('verify', '--json')).stdout)).toEqual({
       segments: 1,
@@ -64,7 +64,7 @@ describe('the command line', () => {
     expect((await client.conversation(id)).title).toContain('title')
   })
 
-  it('token makes, lists and revokes', async () => {
+  it('token creates, lists and revokes tokens', async () => {
     const secret = (await run('token', 'create', 'reader', '--days', '1')).stdout.trim()
     const reader = createClient({ url: clientUrl(), token: secret })
     expect((await reader.conversation(id)).id).toBe(id)
@@ -77,54 +77,54 @@ describe('the command line', () => {
 
   it.each([
     [['log', 'conv_x'], /^waymark: There is no such conversation\.$/m],
-    [['log', '--project', '/nowhere'], /^waymark: there is no folder \/nowhere$/m],
-    [['log', '--url', 'http://127.0.0.1:9'], /^waymark: no server answers at http:\/\/127\.0\.0\.1:9 /],
-    [['verify', '--data-dir', 'none'], /^waymark: there is no ledger in /],
-    [['token', 'list', '--data-dir', 'none'], /^waymark: there is no ledger in /],
-    [['serve', '--port', 'x'], /^waymark: --port must be a whole number from 0 to 65535 \(it is "x"\)$/m],
-    [['token', 'create', 'x', '--scopes', 'all'], /^waymark: no such scope: "all"$/m],
-    [['token', 'revoke', 'tok_x'], /^waymark: there is no token tok_x$/m],
+    [['log', '--project', '/nowhere'], /^waymark: folder not found: \/nowhere$/m],
+    [['log', '--url', 'http://127.0.0.1:9'], /^waymark: can't connect to http:\/\/127\.0\.0\.1:9 /],
+    [['verify', '--data-dir', 'none'], /^waymark: no ledger found in /],
+    [['token', 'list', '--data-dir', 'none'], /^waymark: no ledger found in /],
+    [['serve', '--port', 'x'], /^waymark: --port must be a whole number from 0 to 65535 \(got "x"\)$/m],
+    [['token', 'create', 'x', '--scopes', 'all'], /^waymark: unknown scope: "all"$/m],
+    [['token', 'revoke', 'tok_x'], /^waymark: no token with id tok_x$/m],
     [['nonsense'], /unknown command 'nonsense'/],
-  ])('%j fails with one clear line', async (args, message) => {
+  ])('%j fails with a one-line error', async (args, message) => {
     const { code, stderr } = await run(...args)
     expect(code).toBe(1)
     expect(stderr).toMatch(message)
     expect(stderr).not.toMatch(/ at .*\.ts:\d+/)
   })
 
-  it('leaves a data folder that it did not make as it is', async () => {
+  it('leaves a foreign data folder untouched', async () => {
     const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     await writeFile(join(other, '.gitignore'), 'node_modules\n')
     await chmod(other, 0o755)
     const { code, stderr } = await run('token', 'create', 'x', '--project', other, '--data-dir', '.')
     expect({ code, stderr }).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/was not made by you here/),
+      stderr: expect.stringMatching(/was not created by you on this machine/),
     })
     expect(await readFile(join(other, '.gitignore'), 'utf8')).toBe('node_modules\n')
     expect((await stat(other)).mode & 0o777).toBe(0o755)
     await rm(other, { recursive: true })
   })
 
-  it('settings come from the file, the variable and the flag, in this order', async () => {
+  it('rejects invalid and unknown settings in the config file', async () => {
     const other = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
     await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ port: 'not a port' }))
     expect((await run('serve', '--project', other)).stderr).toMatch(
       /^waymark: port in waymark\.config\.json must be /,
     )
     await writeFile(join(other, 'waymark.config.json'), JSON.stringify({ prot: 1 }))
-    expect((await run('serve', '--project', other)).stderr).toMatch(/settings that are not known: prot/)
+    expect((await run('serve', '--project', other)).stderr).toMatch(/unknown settings: prot/)
     await rm(other, { recursive: true })
   })
 
-  it('Ctrl-C stops the server, also while a client follows, and it can start again', async () => {
+  it('Ctrl-C stops the server while a client follows, and it can start again', async () => {
     const stop = new AbortController()
     const stream = client.stream(id, { signal: stop.signal })
     await stream.next()
     const next = stream.next()
     const exited = once(server.process, 'exit')
     server.process.kill('SIGINT')
-    // As npm does: what the terminal has sent already is sent once more.
+    // npm forwards the signal that the terminal has already sent.
     await vi.waitFor(() => expect(server.output()).toContain('Stopping'), { timeout: 5000, interval: 5 })
     server.process.kill('SIGINT')
     const [code] = await exited
@@ -169,7 +169,7 @@ async function serve(project: string) {
   return { process: child, output: () => output }
 }
 
-/** As in a person's shell: without what npm and the test runner add. */
+/** The environment of a person's shell, without variables from npm and the test runner. */
 function environment(project: string): NodeJS.ProcessEnv {
   const XDG_STATE_HOME = join(project, 'state')
   return { PATH: process.env.PATH, HOME: process.env.HOME, XDG_STATE_HOME }

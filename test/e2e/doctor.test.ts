@@ -11,7 +11,7 @@ import { dataIn, stateIn } from '../support/state.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
-it('doctor and verify find a missing blob, and exit with 1', { timeout: 180_000 }, async () => {
+it('doctor and verify report a missing blob and exit with 1', { timeout: 180_000 }, async () => {
   const project = await mkdtemp(join(tmpdir(), 'waymark-doctor-'))
   const server = await startServerProcess(project)
   const { id } = await server.client.createConversation()

@@ -10,8 +10,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 it.each([
   ['fails', 'expect(1).toBe(2)', 1],
   ['passes', 'expect(1).toBe(1)', 0],
-])('says in its exit code when a test %s', { timeout: 120_000 }, async (_, body, wanted) => {
-  // Inside the project, so that it finds what tests import.
+])('vitest exits with the right code when a test %s', { timeout: 120_000 }, async (_, body, wanted) => {
+  // Inside the project, so that imports resolve.
   const folder = mkdtempSync(join(root, 'node_modules', '.exit-code-'))
   try {
     writeFileSync(

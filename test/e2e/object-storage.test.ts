@@ -16,7 +16,7 @@ import { onPostgres } from '../support/stores.ts'
 const s3 = inject('s3')
 const LARGE = 'ü'.repeat(900_000)
 
-/** Processes that share a Postgres and a bucket, and no folder but the project. */
+/** Processes that share Postgres and a bucket, but no folder. */
 describe.skipIf('missing' in s3)(
   `Postgres and S3 ${'missing' in s3 ? `(skipped: ${s3.missing})` : ''}`,
   () => {
@@ -62,7 +62,7 @@ describe.skipIf('missing' in s3)(
       return { server, client: createClient(server) }
     }
 
-    it('[L4] [W4] a second process reads frames and restores files of the first', {
+    it('[L4] [W4] lets a second process read the frames and restore the files of the first', {
       timeout: 120_000,
     }, async () => {
       const configs = [await configFor('a'), await configFor('b')] as const
@@ -75,7 +75,7 @@ describe.skipIf('missing' in s3)(
       await expect
         .poll(async () => ofKind(await framesOf(a.client, id), 'final').length, { timeout: 30_000 })
         .toBe(1)
-      // Larger than a row: a blob.
+      // Large enough to become a blob.
       await a.client.sendMessage(id, { content: LARGE })
       await expect
         .poll(async () => ofKind(await framesOf(a.client, id), 'final').length, { timeout: 30_000 })
@@ -94,7 +94,7 @@ describe.skipIf('missing' in s3)(
       await b.server.close()
     })
 
-    it('a backup has everything, and restores into another bucket', { timeout: 120_000 }, async () => {
+    it('makes a complete backup that restores into another bucket', { timeout: 120_000 }, async () => {
       const config = await configFor('b')
       const backup = join(folder, 'backup')
       const { verified } = await makeBackup(config, backup, () => {})
@@ -105,7 +105,7 @@ describe.skipIf('missing' in s3)(
           backup,
           () => {},
         ),
-      ).rejects.toThrow(/in use already/)
+      ).rejects.toThrow(/already in use/)
 
       const other = { databaseUrl: await newDatabase(), objectStorage: await newBucket(s3) }
       const target = await configFor('d', other)

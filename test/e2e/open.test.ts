@@ -9,11 +9,11 @@ import { launchBrowser } from '../support/browser.ts'
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
 it.skipIf(process.platform !== 'linux')(
-  'serve --open opens the page, signed in, and no other user can read how',
+  'serve --open opens a signed-in page through a file that only the user can read',
   async () => {
     const project = mkdtempSync(join(tmpdir(), 'waymark-open-'))
     const given = join(project, 'given')
-    // Stands for the desktop: it notes what it is to open.
+    // A fake xdg-open that records the address.
     writeFileSync(
       join(project, 'xdg-open'),
       `#!/bin/sh\nprintf %s "$*" > "${given}.part" && mv "${given}.part" "${given}"\n`,

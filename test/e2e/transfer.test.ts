@@ -9,6 +9,7 @@ import { extract, type Header, pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { type Client, createClient } from '../../src/client/index.ts'
 import { type Config, readConfig } from '../../src/config.ts'
+import type { ImportProgress } from '../../src/protocol/api/transfer.ts'
 import { verifyLedger } from '../../src/server/offline.ts'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
 import { openStore } from '../../src/server/store.ts'
@@ -72,10 +73,10 @@ async function say(client: Client, id: string, content: string): Promise<void> {
     if (ofKind(await framesOf(client, id), 'final').length > before) return
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  throw new Error('the answer does not come')
+  throw new Error('no answer within 30 s')
 }
 
-/** Tools, files, a large message, a fork in the middle, one with files of its own, and a deleted message. */
+/** A family with tools, files, a large message, a fork in the middle, a fork with copied files, and a deleted message. */
 async function makeFamily(client: Client, project: string) {
   await writeFile(join(project, 'one.txt'), 'first')
   const { id: root } = await client.createConversation({ title: 'The basket' })
@@ -98,11 +99,12 @@ async function exported(client: Client, id: string): Promise<Buffer> {
   return await buffer(Readable.fromWeb((await client.export(id)) as never))
 }
 
-function imported(client: Client, archive: Buffer) {
-  return client.import(Readable.toWeb(Readable.from([archive])) as ReadableStream)
+function imported(client: Client, archive: Buffer, steps: ImportProgress[] = []) {
+  const body = Readable.toWeb(Readable.from([archive])) as ReadableStream
+  return client.import(body, { onProgress: (progress) => steps.push(progress) })
 }
 
-/** Every event to the byte, with the digest it ends in. */
+/** The raw event pages of a conversation, with their digests. */
 async function ledgerOf({ url, token }: RunningServer, id: string): Promise<string> {
   const pages: string[] = []
   for (let cursor = ''; ; ) {
@@ -131,12 +133,15 @@ const places: [string, () => Promise<Partial<Config>>][] = [
       ]),
 ]
 
-describe.each(places)('a family from SQLite to %s', (name, place) => {
-  it('[L4] [L9] keeps every frame, digest and file, once however often it is imported', {
+describe.each(places)('importing a family from SQLite to %s', (name, place) => {
+  it('[L4] [L9] keeps every frame, digest and file, and imports it only once', {
     timeout: 120_000,
   }, async () => {
     const { server, client, config } = await serving(name.replaceAll(' ', '-'), await place())
-    const report = await imported(client, file)
+    const steps: ImportProgress[] = []
+    const report = await imported(client, file, steps)
+    expect(steps[0]).toEqual({ step: 'checking', events: 0, of: 0 })
+    expect(steps.at(-1)).toEqual({ step: 'checkpoints', events: report.events, of: report.events })
     expect(report.imported.toSorted()).toEqual(Object.values(ids).toSorted())
     for (const id of Object.values(ids)) {
       expect(await ledgerOf(server, id)).toBe(await ledgerOf(source.server, id))
@@ -149,12 +154,12 @@ describe.each(places)('a family from SQLite to %s', (name, place) => {
     const tree = await client.tree(ids.root)
     expect(JSON.stringify(tree)).toContain(ids.copy)
 
-    // Once more: nothing is doubled.
+    // A second import adds nothing.
     const again = await imported(client, file)
     expect(again).toMatchObject({ imported: [], events: 0 })
     expect(again.present).toHaveLength(3)
 
-    // The files of every checkpoint, the model's memory, and the copy's own folder have come along.
+    // Checkpoint files, the model's memory and the copy's folder were imported, too.
     const [first] = ofKind(await framesOf(client, ids.root), 'message.user')
     await client.restore(ids.root, { checkpoint_id: first?.checkpoint_id ?? '' })
     expect(readFileSync(join(config.project, 'one.txt'), 'utf8')).toBe('first')
@@ -163,7 +168,7 @@ describe.each(places)('a family from SQLite to %s', (name, place) => {
     const inCopy = join(config.dataDir, 'workspaces', ids.copy, 'three.txt')
     expect(await readFile(inCopy, 'utf8')).toBe('of the copy')
 
-    // A conversation that has gone on since is left as it is.
+    // A conversation that has continued since the export is left unchanged.
     expect(await imported(client, file)).toMatchObject({ imported: [], events: 0 })
     await server.close()
     running.splice(running.indexOf(server), 1)
@@ -174,12 +179,12 @@ describe.each(places)('a family from SQLite to %s', (name, place) => {
   })
 })
 
-describe('a file', () => {
-  it('[D1] has nothing of what was deleted', () => {
+describe('an export', () => {
+  it('[D1] contains no deleted messages', () => {
     expect(file.includes('a secret that is deleted')).toBe(false)
   })
 
-  it('goes from Postgres back to SQLite, to the byte', { timeout: 120_000 }, async () => {
+  it('round-trips through Postgres back to SQLite byte for byte', { timeout: 120_000 }, async () => {
     const middle = await serving('middle', { databaseUrl: await newDatabase() })
     await imported(middle.client, file)
     const back = await serving('back', {})
@@ -189,7 +194,7 @@ describe('a file', () => {
     }
   })
 
-  it('refuses a token without admin, and another tenant', async () => {
+  it('rejects a token without the admin scope, and another tenant', async () => {
     const { url } = source.server
     const store = await openStore(source.config)
     const { issueToken } = await import('../../src/server/tokens.ts')
@@ -216,13 +221,29 @@ describe('a file', () => {
   })
 })
 
-describe('[T7] a hostile file', () => {
+describe('import without an event stream', () => {
+  it('responds with the report, or with a problem and its status', async () => {
+    const target = await serving('plain', {})
+    const post = (body: Buffer) =>
+      fetch(`${target.server.url}/api/v1/import`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${target.server.token}`, 'Content-Type': 'application/x-tar' },
+        body: new Uint8Array(body),
+      })
+    expect((await post(file.subarray(0, 1000))).status).toBe(400)
+    const answer = await post(file)
+    expect(answer.status).toBe(200)
+    expect(await answer.json()).toMatchObject({ present: [] })
+  })
+})
+
+describe('[T7] importing a hostile file', () => {
   let target: Awaited<ReturnType<typeof serving>>
   beforeAll(async () => {
     target = await serving('target', {})
   })
 
-  /** The archive with its entries changed, and an end that fits them. */
+  /** Changes entries of the archive and recomputes `end.json` to match. */
   async function changed(change: (name: string, content: Buffer) => Buffer | null): Promise<Buffer> {
     const { createHash } = await import('node:crypto')
     const digest = createHash('sha256')
@@ -257,49 +278,49 @@ describe('[T7] a hostile file', () => {
     expect((await target.client.listConversations()).items).toEqual([])
   }
 
-  it('refuses one that breaks off, at any place', async () => {
+  it('rejects an archive truncated at any point', async () => {
     for (const part of [0.1, 0.5, 0.9, 0.999]) {
-      await isRefused(file.subarray(0, Math.floor(file.length * part)), /not whole|not a tar|damaged/)
+      await isRefused(file.subarray(0, Math.floor(file.length * part)), /incomplete|not a tar|damaged/)
     }
-    await isRefused(Buffer.from('hello'), /not whole|not a tar|damaged/)
+    await isRefused(Buffer.from('hello'), /incomplete|not a tar|damaged/)
   })
 
-  it('refuses one in which a byte was changed', async () => {
+  it('rejects an archive with a changed byte', async () => {
     const at = file.indexOf('my name is Ada')
     const other = Buffer.from(file)
     other.write('B', at + 11)
-    await isRefused(other, /not whole|changed/)
+    await isRefused(other, /incomplete|changed/)
   })
 
-  it('refuses frames that do not fit their digest, even with an end that fits', async () => {
+  it('rejects frames that do not match their digest, even when end.json matches', async () => {
     const other = await changed((name, content) =>
       name.startsWith('events/')
         ? Buffer.from(content.toString().replace('my name is Ada', 'my name is Bob'))
         : content,
     )
-    await isRefused(other, /not those that it was made of/)
+    await isRefused(other, /do not match their digest/)
   })
 
-  it('refuses a blob that is missing, and one that holds something else', async () => {
+  it('rejects missing blobs and blobs with the wrong content', async () => {
     const without = await changed((name, content) => (name.startsWith('blobs/') ? null : content))
     await isRefused(without, /is missing/)
     const { gzipSync } = await import('node:zlib')
     const other = await changed((name, content) => (name.startsWith('blobs/') ? gzipSync('else') : content))
-    await isRefused(other, /is something else/)
-    // What unpacks to more than any frame has.
+    await isRefused(other, /does not match its hash/)
+    // A decompression bomb, larger than any frame.
     const bomb = gzipSync(Buffer.alloc(300 * 1024 * 1024))
     await isRefused(
       await changed((name, content) => (name.startsWith('blobs/') ? bomb : content)),
-      /is something else/,
+      /does not match its hash/,
     )
   })
 
-  it('refuses entries that no export has, and heads that do not fit together', async () => {
+  it('rejects unknown entries and an inconsistent export.json', async () => {
     const named = await changed((_, content) => content)
     const renamed = Buffer.from(named)
     const at = renamed.indexOf('rows/000001.jsonl')
     renamed.write('../a/b/c/d/e/f.js', at)
-    await isRefused(renamed, /no export has|not a tar|damaged/)
+    await isRefused(renamed, /unexpected entry|not a tar|damaged/)
     for (const change of [
       { conversations: [] },
       { version: 2 },
@@ -311,11 +332,11 @@ describe('[T7] a hostile file', () => {
           ? Buffer.from(JSON.stringify({ ...JSON.parse(content.toString()), ...change }))
           : content,
       )
-      await isRefused(other, /not as an export has it/)
+      await isRefused(other, /has an unexpected format/)
     }
   })
 
-  it('refuses agent states that would become objects', async () => {
+  it('rejects agent states that would deserialize to class instances', async () => {
     const other = await changed((name, content) => {
       if (!name.startsWith('rows/')) return content
       const lines = content.toString().trim().split('\n')
@@ -330,7 +351,7 @@ describe('[T7] a hostile file', () => {
     await isRefused(other, /not plain data/)
   })
 
-  it('refuses a bundle that is not one, or lacks a checkpoint', async () => {
+  it('rejects an invalid bundle and a bundle that lacks a checkpoint', async () => {
     const junk = await changed((name, content) =>
       name === 'checkpoints.bundle' ? Buffer.from('junk') : content,
     )
@@ -340,7 +361,7 @@ describe('[T7] a hostile file', () => {
     expect((await target.client.listConversations()).items).toEqual([])
   })
 
-  it('takes the true file after all of that', async () => {
+  it('imports the genuine file after all of these', async () => {
     expect((await imported(target.client, file)).imported).toHaveLength(3)
     for (const id of Object.values(ids)) {
       expect(await ledgerOf(target.server, id)).toBe(await ledgerOf(source.server, id))

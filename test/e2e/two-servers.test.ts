@@ -9,7 +9,7 @@ const databaseUrl = `${inject('postgresUrl')}/${name}`
 beforeAll(() => onPostgres(inject('postgresUrl'), `create database ${name}`))
 afterAll(() => onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`))
 
-it('[L7] two servers on one Postgres: each keeps its token, and a reader of one sees what the other writes', async () => {
+it('[L7] streams events written by another server on the same Postgres; each server keeps its own token', async () => {
   const one = await startTestServer({ databaseUrl })
   const two = await startTestServer({ databaseUrl })
   const { id } = await one.client.createConversation({ title: 'shared' })

@@ -33,21 +33,21 @@ afterAll(async () => {
   for (const folder of [project, other]) await rm(folder, { recursive: true, force: true })
 })
 
-/** Both work on the same folder; each has a data folder, and so a token, of its own. */
+/** Both workers use the same project folder; each has its own data folder and therefore its own token. */
 async function startWorker(dataDir: string): Promise<ServerProcess> {
   const one = await startServerProcess(project, { config: { ...shared, dataDir } })
   processes.push(one)
   return one
 }
 
-it('[R1] two workers on one Postgres never work on one conversation at once', {
+it('[R1] never runs one conversation on two workers at once', {
   timeout: 120_000,
 }, async () => {
   const workers = [await startWorker(join(other, 'a')), await startWorker(join(other, 'b'))]
   const client = workers[0]?.client as Client
   const ids: string[] = []
   for (let count = 0; count < 6; count++) ids.push((await client.createConversation()).id)
-  // A folder that can be made only once tells when two are at it.
+  // mkdir fails if two runs of a conversation overlap.
   const alone = (id: string, turn: number) =>
     `!run_command {"command":"mkdir ${id} && sleep 0.05 && rmdir ${id} # ${turn}"}`
   for (let turn = 0; turn < 5; turn++) {
@@ -67,7 +67,7 @@ it('[R1] two workers on one Postgres never work on one conversation at once', {
   await Promise.all(workers.map((one) => one.kill()))
 })
 
-it('[L8] [R3] a worker that is paused past its lease can not append when it comes back', {
+it('[L8] [R3] rejects appends from a worker that was paused past its lease', {
   timeout: 120_000,
 }, async () => {
   const first = await startWorker(join(other, 'a'))
@@ -85,7 +85,7 @@ it('[L8] [R3] a worker that is paused past its lease can not append when it come
     .toBe(1)
   const frames = await framesOf(second.client, id)
   first.process.kill('SIGCONT')
-  // It answers again, so it has had its chance to write.
+  // The first worker responds again, so it has had a chance to write.
   await first.client.conversation(id)
   const another = await first.client.createConversation()
   await first.client.sendMessage(another.id, { content: 'hello' })
@@ -96,15 +96,15 @@ it('[L8] [R3] a worker that is paused past its lease can not append when it come
 
   expect(frames.at(-1)).toMatchObject({ kind: 'final', final: { status: 'completed' } })
   expect(ofKind(frames, 'lifecycle').some((frame) => frame.reason?.includes('interruption'))).toBe(true)
-  // The words that were cut off are closed, and the tool was not run again.
+  // The interrupted item is closed, and the tool was not run again.
   expect(ofKind(frames, 'output_item.done').filter((frame) => frame.status === 'incomplete')).toHaveLength(1)
   expect(ofKind(frames, 'tool.output')).toHaveLength(1)
 })
 
-it('[R4] a worker that is paused past its lease writes no old file over newer work', {
+it('[R4] keeps a worker that was paused past its lease from overwriting newer files', {
   timeout: 240_000,
 }, async () => {
-  // Each has a data folder of its own: the folder's own lock holds all the same.
+  // The workers have separate data folders; the lock on the project folder still applies.
   for (let round = 0; round < rounds(2, 40); round++) {
     const data = join(other, `shared-${round}`)
     const first = await startServerProcess(project, { config: { ...shared, dataDir: data } })
@@ -122,7 +122,7 @@ it('[R4] a worker that is paused past its lease writes no old file over newer wo
         interval: 5,
       })
       .toBeGreaterThan(round % 5)
-    // While the manifest is locked the worker waits inside a write: after its last frame, before it replaces the file.
+    // Locking the manifest holds the worker inside a write: after its last frame, before it replaces the file.
     const manifest = new Database(join(data, 'manifest.db'), { timeout: 20_000 })
     manifest.exec('begin immediate')
     await new Promise((resolve) => setTimeout(resolve, 700))
@@ -134,7 +134,7 @@ it('[R4] a worker that is paused past its lease writes no old file over newer wo
     })
     processes.push(second)
     const hasEnded = async () => ofKind(await framesOf(second.client, id), 'final').length
-    // Paused in the middle of a write it keeps the folder's lock: then the other one waits for it.
+    // A worker paused during a write keeps the folder lock, and the other worker waits for it.
     await expect
       .poll(hasEnded, { timeout: 15_000 })
       .toBe(1)
@@ -148,7 +148,7 @@ it('[R4] a worker that is paused past its lease writes no old file over newer wo
       .poll(async () => ofKind(await framesOf(second.client, newer.id), 'final').length, { timeout: 60_000 })
       .toBe(1)
     first.process.kill('SIGCONT')
-    // It works again, so it has had its chance to write.
+    // The first worker runs again, so it has had a chance to write.
     const another = await first.client.createConversation()
     await first.client.sendMessage(another.id, { content: 'hello' })
     await expect

@@ -9,7 +9,7 @@ import { approve, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { startTestServer } from '../support/server.ts'
 import { streams } from './streams.ts'
 
-/** Recorded streams besides our own: a folder of files with one JSON event a line. */
+/** Extra recorded streams: a folder of files with one JSON event per line. */
 const folder = process.env.WAYMARK_RECORDINGS
 const recorded = folder
   ? readdirSync(folder)
@@ -18,11 +18,11 @@ const recorded = folder
   : []
 
 describe.each([...Object.entries(streams), ...recorded])('%s', (_name, events) => {
-  it('[L3] [L4] [L6] [L10] what was seen live is what is replayed, to the byte, and calls show their outcomes', async () => {
+  it('[L3] [L4] [L6] [L10] replays byte for byte what was streamed live, and shows the outcome of each call', async () => {
     const model = await startModelServer(responsesIn(events).map((part) => ({ events: part })))
     const server = await startTestServer({ baseUrl: model.url })
     const { id } = await server.client.createConversation()
-    // A provider that asks whether it may run its own tool gets a yes.
+    // Approve the provider's request to run a tool of its own.
     const allow = async (callId: string) => await approve(server.client, id, await sent, callId)
     const seen = watch(server.client.stream(id), allow)
     const sent = server.client.sendMessage(id, { content: 'go' }).then(({ run_id }) => run_id)
@@ -39,14 +39,14 @@ describe.each([...Object.entries(streams), ...recorded])('%s', (_name, events) =
     expect(run?.endedAt).not.toBeNull()
     checkCalls(run, events)
     checkText(run, events)
-    // No secret by its name, anywhere.
+    // The value of a secret key is redacted everywhere.
     expect(replayed.join('')).not.toContain('sk-hidden')
     await server.close()
     await model.close()
   })
 })
 
-/** Each call of the provider's is one card, under its call id, with the outcome that the stream or a tool gave it. */
+/** Checks that each provider call is one card, keyed by call id, with the outcome from the stream or from a tool. */
 function checkCalls(run: RunEntry | undefined, events: readonly ModelEvent[]): void {
   const tools = toolsOf(run)
   for (const raw of doneItems(events)) {
@@ -97,7 +97,7 @@ function doneItems(events: readonly ModelEvent[]): RawItem[] {
   )
 }
 
-/** Functions and custom tools are answered by us. */
+/** The server answers function and custom tool calls itself. */
 function isOurs(raw: RawItem): true | undefined {
   return raw.type === 'function_call' || raw.type === 'custom_tool_call' || undefined
 }
@@ -106,7 +106,7 @@ function outcomeOf(events: readonly ModelEvent[], callId: string | undefined): u
   return doneItems(events).find((raw) => raw.type.endsWith('_call_output') && raw.call_id === callId)
 }
 
-/** Of an item without a call id, the id with which it was announced. */
+/** The id with which `output_item.added` announced an item that has no call id. */
 function idAtFirst(events: readonly ModelEvent[], raw: RawItem): string {
   const done = events.findIndex((event) => event.type === 'response.output_item.done' && event.item === raw)
   const added = events

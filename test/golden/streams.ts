@@ -1,10 +1,10 @@
 import { functionCall, item, type ModelEvent, message, response } from '../support/model-server.ts'
 
-/** Streams as providers send them, with what each of them is apt to do differently. */
+/** Streams as providers send them, including their known deviations. */
 export const streams: Record<string, ModelEvent[]> = {
   'plain text': numbered(response(message(0, 'There are three.'))),
 
-  'text without sequence numbers, and without deltas': response([
+  'text without sequence numbers or deltas': response([
     {
       type: 'response.output_item.done',
       output_index: 0,
@@ -78,7 +78,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ]),
   ),
 
-  'functions, several in one response, then text': [
+  'several function calls in one response, then text': [
     ...numbered(
       response([
         ...functionCall(0, 'read_file', { path: 'missing.txt' }, 'call_one'),
@@ -88,7 +88,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...numbered(response(message(0, 'Done.'))),
   ],
 
-  'a tool that is not ours': [
+  'a call to an unknown custom tool': [
     ...response(
       item(
         0,
@@ -102,7 +102,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...response(message(0, 'Then not.')),
   ],
 
-  'code that the provider runs': response([
+  'provider-run code interpreter': response([
     ...item(
       0,
       {
@@ -124,7 +124,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...message(1, 'It is 1.'),
   ]),
 
-  'searches of the web and of files': response([
+  'web and file search': response([
     ...item(
       0,
       {
@@ -156,7 +156,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...message(2, 'Found.'),
   ]),
 
-  'an MCP server of the provider': response([
+  'provider-side MCP server': response([
     ...item(0, { id: 'mcpl_1', type: 'mcp_list_tools', server_label: 'zip', tools: [{ name: 'shorten' }] }),
     ...item(
       1,
@@ -184,7 +184,7 @@ export const streams: Record<string, ModelEvent[]> = {
     }),
   ]),
 
-  'a shell of the provider': response([
+  'provider-side shell': response([
     ...item(0, { id: 'sh_1', type: 'shell_call', call_id: 'call_sh', action: { commands: ['ls', 'pwd'] } }, [
       { type: 'response.shell_call_command.added', command_index: 0, command: '' },
       { type: 'response.shell_call_command.delta', command_index: 0, delta: 'ls' },
@@ -203,7 +203,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...message(2, 'One file.'),
   ]),
 
-  'an image': response([
+  'image generation': response([
     ...item(
       0,
       {
@@ -243,7 +243,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ),
   ]),
 
-  'reasoning of an open model, and unknown events': response([
+  'open-model reasoning and unknown events': response([
     ...item(0, { id: 'rs_1', type: 'reasoning', summary: [] }, [
       { type: 'response.reasoning_text.delta', content_index: 0, delta: 'Hm.' },
     ]),
@@ -252,7 +252,7 @@ export const streams: Record<string, ModelEvent[]> = {
     ...message(2, 'Well.'),
   ]),
 
-  'an answer that was cut off': [
+  'truncated answer': [
     ...response(message(0, 'As far as')).slice(0, -1),
     {
       type: 'response.incomplete',
@@ -265,7 +265,7 @@ export const streams: Record<string, ModelEvent[]> = {
     },
   ],
 
-  'a quota that is used up': [
+  'quota exceeded': [
     ...response([]).slice(0, 1),
     {
       type: 'error',

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { questionText } from '../../src/cli/ask.ts'
+import { createClient } from '../../src/client/index.ts'
 import { calls, type ModelServer, type Part, startModelServer } from '../support/model-server.ts'
 import { allFrames, approve, frameWhen, ofKind } from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
 const HIDDEN = 'touch hidden.txt'
 
-describe('what is approved is what runs', () => {
+describe('approvals', () => {
   let server: TestServer
   let model: ModelServer
   const parts: Part[] = []
@@ -29,7 +30,7 @@ describe('what is approved is what runs', () => {
     return { id, run_id, tool_call_id, question }
   }
 
-  it('[T5] shows a command of any length whole, and runs what was shown', async () => {
+  it('[T5] shows a command of any length in full and runs exactly that', async () => {
     const command = `true ${'#'.repeat(4000)}\n${HIDDEN}`
     const { id, run_id, tool_call_id, question } = await asked('run_command', { command })
     expect(JSON.parse(question.arguments).command).toBe(command)
@@ -38,7 +39,7 @@ describe('what is approved is what runs', () => {
     await frameWhen(server, id, 'final')
   })
 
-  it('[T5] blanks, lines and invisible characters hide nothing in the terminal', async () => {
+  it('[T5] reveals text hidden by blanks, newlines and invisible characters in the terminal', async () => {
     const command = `ls${' '.repeat(3000)};${'\n'.repeat(300)}\u001b[2J\u202e${HIDDEN}`
     const { id, question } = await asked('run_command', { command })
     const shown = questionText(question)
@@ -50,7 +51,62 @@ describe('what is approved is what runs', () => {
     await server.client.stop(id)
   })
 
-  it('[T5] what frames redact is shown to those who may approve, and to no one else', async () => {
+  it('[T5] never lets a rule for first words allow a second command', async () => {
+    const { id, run_id, tool_call_id } = await asked('run_command', { command: 'echo one' })
+    await approve(server.client, id, run_id, tool_call_id, {
+      always: { match: 'prefix', scope: 'workspace' },
+    })
+    await frameWhen(server, id, 'final')
+    for (const command of ['echo two; touch no.txt', 'echo two\ntouch no.txt', 'echo $(touch no.txt)']) {
+      const { id: next, question } = await asked('run_command', { command })
+      expect(question.prefix).toBeNull()
+      await server.client.stop(next)
+    }
+    parts.push({ events: calls('run_command', { command: 'echo three' }) })
+    const { id: allowed } = await server.client.createConversation()
+    await server.client.sendMessage(allowed, { content: 'go' })
+    await frameWhen(server, allowed, 'final')
+    const [approval] = ofKind(await allFrames(server, allowed), 'tool.approval')
+    expect(approval).toMatchObject({ status: 'approved', rule_id: expect.stringMatching(/^rule_/) as string })
+    for (const rule of (await server.client.rules()).items) await server.client.removeRule(rule.rule_id)
+  })
+
+  it('[T5] changes nothing in a conversation that is read only, and asks nothing in one that edits freely', async () => {
+    const { id: plan } = await server.client.createConversation({ mode: 'read_only' })
+    for (const [name, args] of [
+      ['run_command', { command: 'touch no.txt' }],
+      ['write_to_file', { path: 'no.txt', content: 'x' }],
+    ] as const) {
+      parts.push({ events: calls(name, args) })
+      await server.client.sendMessage(plan, { content: 'go' })
+    }
+    await frameWhen(server, plan, 'final')
+    await expect.poll(async () => ofKind(await allFrames(server, plan), 'final').length).toBe(2)
+    const frames = await allFrames(server, plan)
+    expect(ofKind(frames, 'tool.approval')).toEqual([])
+    expect(ofKind(frames, 'file.edit')).toEqual([])
+    expect(ofKind(frames, 'tool.output').map(({ output }) => output)).toEqual([
+      expect.stringMatching(/read only/),
+      expect.stringMatching(/read only/),
+    ])
+    const offered = model.requests.at(-1)?.tools.map(({ name }) => name)
+    expect(offered).not.toContain('run_command')
+
+    const { id: free } = await server.client.createConversation({ mode: 'edit' })
+    parts.push({ events: calls('write_to_file', { path: 'yes.txt', content: 'x' }) })
+    parts.push({ events: calls('run_command', { command: 'cat yes.txt' }) })
+    await server.client.sendMessage(free, { content: 'go' })
+    await frameWhen(server, free, 'final')
+    expect(ofKind(await allFrames(server, free), 'tool.approval')).toEqual([])
+
+    const token = await server.tokenFor('default', ['conversations:read', 'conversations:write'])
+    const weak = createClient({ url: server.url, token })
+    await expect(weak.changeConversation(plan, { mode: 'edit' })).rejects.toMatchObject({
+      code: 'missing_scope',
+    })
+  })
+
+  it('[T5] shows values redacted in frames only to tokens that may approve', async () => {
     const { id, run_id, tool_call_id, question } = await asked('write_to_file', {
       path: 'x.json',
       content: 'x',
@@ -64,7 +120,7 @@ describe('what is approved is what runs', () => {
     await server.client.stop(id)
   })
 
-  it('[T5] a call that is too long to be read is not asked about, and does not run', async () => {
+  it('[T5] rejects a call that is too long to read, without asking', async () => {
     parts.push({ events: calls('run_command', { command: `true ${'#'.repeat(150_000)}` }) })
     const { id } = await server.client.createConversation()
     await server.client.sendMessage(id, { content: 'go' })
@@ -74,7 +130,7 @@ describe('what is approved is what runs', () => {
     expect(ofKind(frames, 'tool.output')[0]?.output).toContain('too long to be shown')
   })
 
-  it('[T5] a yes to another question, or to none, is refused', async () => {
+  it('[T5] rejects an approval that names another question or none', async () => {
     const one = await asked('run_command', { command: 'echo one' })
     const other = await asked('run_command', { command: 'echo other' })
     const body = { tool_call_id: one.tool_call_id, approved: true }

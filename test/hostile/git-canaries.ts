@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A program that leaves a mark when anything runs it. */
+/** A program that leaves a mark whenever it is run. */
 export interface Canary {
   /** A command line that leaves the mark `name`. */
   command(name: string): string
-  /** The marks that were left. */
+  /** The marks left so far. */
   marks(): string[]
 }
 
@@ -19,7 +19,7 @@ export function createCanary(folder: string): Canary {
   return { command: (name) => `${program} ${name}`, marks: () => readdirSync(marks).sort() }
 }
 
-/** Every setting through which git 2.39 and later run a program. */
+/** Every setting through which git 2.39 and later runs a program. */
 export const executingSettings: readonly [string, string][] = [
   ['core.fsmonitor', 'fsmonitor'],
   ['core.sshCommand', 'ssh'],
@@ -58,7 +58,7 @@ export const hooks = [
   'fsmonitor-watchman',
 ]
 
-/** The text of a git configuration that runs the canary in every way known. */
+/** A git configuration that runs the canary in every known way. */
 export function hostileConfig(canary: Canary, extra = ''): string {
   const lines = executingSettings.map(([name, mark]) => {
     const at = name.lastIndexOf('.')
@@ -86,7 +86,7 @@ export function plantHooks(folder: string, canary: Canary): void {
   }
 }
 
-/** A git directory made of ordinary files, as a model can write them with `write_to_file` alone. */
+/** Plants a git directory of ordinary files, as a model could write with `write_to_file` alone. */
 export function plantGitDir(folder: string, canary: Canary, extra = ''): void {
   for (const name of ['refs/heads', 'objects/info', 'objects/pack', 'info']) {
     mkdirSync(join(folder, name), { recursive: true })
@@ -98,7 +98,7 @@ export function plantGitDir(folder: string, canary: Canary, extra = ''): void {
   plantHooks(join(folder, 'hooks'), canary)
 }
 
-/** A real repository with one commit, before its configuration turns hostile. */
+/** Creates a real repository with one commit and a harmless configuration. */
 export function makeRepository(folder: string): void {
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { newId } from '../../src/protocol/ids.ts'
 import { type Canary, hostileConfig, makeRepository, plantGitDir, plantHooks } from './git-canaries.ts'
 
-/** A generator of chance with a seed that is printed, so that a failure can be seen again. */
+/** A seeded random generator; tests print the seed so that a failure can be reproduced. */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -15,7 +15,7 @@ export function seeded(seed: number): () => number {
 
 interface Site {
   project: string
-  /** Everything here must stay as it is, and must not be read. */
+  /** A folder that must be neither changed nor read. */
   outside: string
   canary: Canary
   random: () => number
@@ -34,19 +34,19 @@ function program(site: Site, path: string, mark: string): void {
   chmodSync(join(site.project, path), 0o755)
 }
 
-/** Each may stand in the way of another: what can't be planted is left out. */
+/** Plantings may conflict with each other; one that fails is planted in part. */
 const plantings: Record<string, Planting> = {
   'a token and an address': (site) => {
     write(site, '.waymark/token', 'planted-token-0123456789\n')
     write(site, '.waymark/server.json', JSON.stringify({ url: 'http://127.0.0.1:9', pid: process.pid }))
   },
-  'a store that leads elsewhere': (site) => {
+  'a store that points elsewhere': (site) => {
     plantGitDir(join(site.project, '.waymark/store'), site.canary)
     plantGitDir(join(site.outside, 'evil.git'), site.canary)
     write(site, '.waymark/store/commondir', join(site.outside, 'evil.git'))
     write(site, '.waymark/store/objects/info/alternates', `${join(site.outside, 'evil.git/objects')}\n`)
   },
-  'marks for the cleaning': (site) => {
+  'cleanup markers': (site) => {
     for (const name of ['...making', '.making', `${newId('conv')}.making`, '..%2f.making'])
       write(site, `.waymark/workspaces/${name}`)
     write(site, '.waymark.making')
@@ -57,7 +57,7 @@ const plantings: Record<string, Planting> = {
     write(site, '.waymark/id', `${'a'.repeat(32)}\n`)
     write(site, '.waymark/workspace-id', '../../outside\n')
   },
-  'a link for a data folder': (site) => symlinkSync(site.outside, join(site.project, '.waymark')),
+  'a link as the data folder': (site) => symlinkSync(site.outside, join(site.project, '.waymark')),
   'a bare repository': (site) =>
     plantGitDir(
       join(site.project, site.random() < 0.5 ? '' : 'deep/er'),
@@ -177,7 +177,7 @@ const plantings: Record<string, Planting> = {
   },
 }
 
-/** Plants a random choice of these, and returns which. */
+/** Plants a random selection and returns its names. */
 export function plantProject(site: Site): string[] {
   const { random } = site
   const planted: string[] = []
@@ -187,7 +187,7 @@ export function plantProject(site: Site): string[] {
       plant(site)
       planted.push(name)
     } catch {
-      // Another one is in its place.
+      // An earlier planting is in the way.
       planted.push(`${name} (in part)`)
     }
   }

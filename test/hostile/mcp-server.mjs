@@ -1,20 +1,20 @@
-// A hostile tool server: does what its first argument names.
+// A hostile MCP server: its first argument names the attack.
 const [, , attack = '', size = '1'] = process.argv
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 const megabytes = Number(size)
 const tool = { name: 'look', description: 'looks', inputSchema: { type: 'object' } }
 let pages = 0
 
-if (attack === 'ends at once') process.exit(3)
+if (attack === 'exits at once') process.exit(3)
 if (attack === 'prints nonsense') process.stdout.write('not json\n'.repeat(10_000))
-if (attack === 'a line without end') {
+if (attack === 'an endless line') {
   const piece = 'x'.repeat(1024 * 1024)
   for (let i = 0; i < megabytes; i++) process.stdout.write(piece)
 }
 
 const answers = {
   initialize: (id) => {
-    if (attack === 'never begins') return
+    if (attack === 'never initializes') return
     say({
       id,
       result: {
@@ -23,20 +23,20 @@ const answers = {
         serverInfo: { name: 'x', version: '1' },
       },
     })
-    if (attack === 'a flood')
+    if (attack === 'a flood of notifications')
       flood(() => ({ method: 'notifications/message', params: { level: 'info', data: 'x' } }))
-    if (attack === 'a flood of questions') flood((i) => ({ id: `${'q'.repeat(4000)}${i}`, method: 'ping' }))
+    if (attack === 'a flood of requests') flood((i) => ({ id: `${'q'.repeat(4000)}${i}`, method: 'ping' }))
   },
   'tools/list': (id) => {
     if (attack === 'never lists') return
     if (attack === 'endless cursors') return say({ id, result: { tools: [tool], nextCursor: `c${++pages}` } })
-    if (attack === 'tools without end') {
+    if (attack === 'too many tools') {
       return say({
         id,
         result: { tools: Array.from({ length: 20_000 }, (_, i) => ({ ...tool, name: `t${i}` })) },
       })
     }
-    if (attack === 'a description without end') {
+    if (attack === 'a huge description') {
       return say({
         id,
         result: {
@@ -56,14 +56,14 @@ const answers = {
   },
   'tools/call': (id) => {
     if (attack === 'never answers') return
-    if (attack === 'a result without end')
+    if (attack === 'a huge result')
       return say({ id, result: { content: [{ type: 'text', text: 'r'.repeat(6_000_000) }] } })
     if (attack === 'a deep result') {
       return process.stdout.write(
         `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"x":${'['.repeat(50_000)}${']'.repeat(50_000)}}}}\n`,
       )
     }
-    if (attack === 'dies in the call') process.exit(1)
+    if (attack === 'exits during a call') process.exit(1)
     say({ id, result: { content: [{ type: 'text', text: 'fine' }] } })
   },
 }
@@ -80,7 +80,7 @@ function flood(make) {
     }
     process.stdout.once('drain', write)
   }
-  // It listens no more.
+  // Stop reading.
   process.stdin.pause()
   write()
 }

@@ -3,15 +3,15 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 
-/** What a hostile model server does with one request. `size` is in megabytes. */
+/** How a hostile model server answers one request. `size` is in megabytes. */
 export type Attack = (answer: ServerResponse, size: number, random: () => number) => void | Promise<void>
 
 const EVENTS = { 'Content-Type': 'text/event-stream' }
 const MEGABYTE = 'x'.repeat(1024 * 1024)
-/** Made once: it takes a second. */
+/** Cached, since compressing takes a second. */
 let bomb: Buffer | undefined
 
-/** Writes without filling our own memory; stops when the other side has gone. */
+/** Writes with backpressure, so as not to fill this process's memory; stops when the client disconnects. */
 async function pour(answer: ServerResponse, piece: string | Buffer, times: number): Promise<void> {
   for (let i = 0; i < times && !answer.destroyed; i++) {
     if (!answer.write(piece))
@@ -74,17 +74,17 @@ export const attacks: Record<string, Attack> = {
     await pour(answer, MEGABYTE, size)
     answer.end('"}}')
   },
-  'a line without end': async (answer, size) => {
+  'an endless line': async (answer, size) => {
     answer.writeHead(200, EVENTS).write('data: "')
     await pour(answer, MEGABYTE, size)
     answer.end()
   },
-  'an event without end': async (answer, size) => {
+  'an endless event': async (answer, size) => {
     answer.writeHead(200, EVENTS)
     await pour(answer, `data: ${'x'.repeat(1000)}\n`.repeat(1000), size)
     answer.end()
   },
-  'arguments without end': async (answer, size) => {
+  'endless arguments': async (answer, size) => {
     answer.writeHead(200, EVENTS).write(created)
     const item = { type: 'function_call', id: 'i', call_id: 'c', name: 'read_file', arguments: '' }
     answer.write(event({ type: 'response.output_item.added', output_index: 0, item }))
@@ -97,7 +97,7 @@ export const attacks: Record<string, Attack> = {
     await pour(answer, delta, size * 10)
     answer.end(done())
   },
-  'text without end': async (answer, size) => {
+  'endless text': async (answer, size) => {
     answer.writeHead(200, EVENTS).write(created)
     const delta = event({
       type: 'response.output_text.delta',
@@ -109,7 +109,7 @@ export const attacks: Record<string, Attack> = {
     await pour(answer, delta, size * 10)
     answer.end(done())
   },
-  'items without end': async (answer, size) => {
+  'endless items': async (answer, size) => {
     answer.writeHead(200, EVENTS).write(created)
     for (let i = 0; i < size * 500 && !answer.destroyed; i++) {
       await pour(
@@ -170,7 +170,7 @@ export const attacks: Record<string, Attack> = {
     }
     answer.end(text + (random() < 0.5 ? done({ usage: strange(random), output: strange(random) }) : ''))
   },
-  'names without end': (answer) => {
+  'huge names': (answer) => {
     answer.writeHead(200, EVENTS)
     const long = 'n'.repeat(500_000)
     const item = { type: `message_${long}`, id: long, role: long, status: long, name: long }
@@ -209,26 +209,26 @@ export const attacks: Record<string, Attack> = {
     ]
     answer.writeHead(status, { Location: to }).end()
   },
-  'a redirect in a circle': (answer) => void answer.writeHead(307, { Location: '/v1/responses' }).end(),
+  'a redirect loop': (answer) => void answer.writeHead(307, { Location: '/v1/responses' }).end(),
   'no answer': () => {},
-  'silence in the middle': (answer) => void answer.writeHead(200, EVENTS).write(created),
-  'signs of life and nothing else': async (answer) => {
+  'silence after the first event': (answer) => void answer.writeHead(200, EVENTS).write(created),
+  'endless keepalive comments': async (answer) => {
     answer.writeHead(200, EVENTS).write(created)
     while (!answer.destroyed) {
       answer.write(': still here\n\n')
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   },
-  'a connection that breaks': (answer, _, random) => {
+  'a broken connection': (answer, _, random) => {
     if (random() < 0.5) return void answer.destroy()
     answer.writeHead(200, EVENTS).write(created)
     setTimeout(() => answer.destroy(), 10)
   },
-  'a compressed bomb': (answer, size) => {
+  'a decompression bomb': (answer, size) => {
     bomb ??= gzipSync(Buffer.alloc(size * 1024 * 1024, 120))
     answer.writeHead(200, { ...EVENTS, 'Content-Encoding': 'gzip' }).end(bomb)
   },
-  'an error that can not be text': (answer) => {
+  'an error whose message is not text': (answer) => {
     const error = '{"error": {"message": {"toString": 1, "valueOf": 1}, "code": {"a": 1}, "param": []}}'
     answer.writeHead(400, { 'Content-Type': 'application/json' }).end(error)
   },
@@ -239,7 +239,7 @@ export const attacks: Record<string, Attack> = {
   },
 }
 
-/** Answers each conversation's requests with the attack that its message names. */
+/** Starts a model server that answers each request with the attack named in its message. */
 export async function startHostileModel(
   size: number,
   random: () => number,

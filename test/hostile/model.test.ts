@@ -16,7 +16,7 @@ import { attacks, startHostileModel } from './model-attacks.ts'
 const program = fileURLToPath(new URL('./mcp-server.mjs', import.meta.url))
 const MEGABYTE = 1024 * 1024
 
-/** Asks for /health from a process of its own: this one is busy being hostile. */
+/** Polls /health from a separate process, since this one is busy attacking. */
 function watchHealth(url: string): { slowest(): Promise<number> } {
   const script = `let slowest = 0
     process.on('SIGTERM', () => { console.log(slowest); process.exit() })
@@ -42,7 +42,7 @@ function watchHealth(url: string): { slowest(): Promise<number> } {
 
 describe.skipIf(process.platform !== 'linux')('a hostile model server', () => {
   it(
-    '[T7] ends every run with a frame that blames it, costs no memory and does not stop the server',
+    '[T7] ends every run with a provider error, within bounded memory, and never blocks the server',
     async () => {
       const seed = Number(process.env.WAYMARK_SEED ?? Date.now() % 1_000_000)
       console.log(`seed ${seed}`)
@@ -99,7 +99,7 @@ describe.skipIf(process.platform !== 'linux')('a hostile model server', () => {
       await server.kill()
       await model.close()
       await rm(project, { recursive: true, force: true })
-      // The figures that count are those of a quiet machine, with the full number of rounds.
+      // The strict limits apply to a quiet machine with the full number of rounds.
       expect(slowest).toBeLessThan(rounds(10_000, 1000))
       expect(most).toBeLessThan(rounds(500, 200) * MEGABYTE)
     },
@@ -108,26 +108,26 @@ describe.skipIf(process.platform !== 'linux')('a hostile model server', () => {
 })
 
 const mcpAttacks = [
-  'ends at once',
+  'exits at once',
   'prints nonsense',
-  'a line without end',
-  'never begins',
-  'a flood',
-  'a flood of questions',
+  'an endless line',
+  'never initializes',
+  'a flood of notifications',
+  'a flood of requests',
   'never lists',
   'endless cursors',
-  'tools without end',
-  'a description without end',
+  'too many tools',
+  'a huge description',
   'wrong shapes',
   'never answers',
-  'a result without end',
+  'a huge result',
   'a deep result',
-  'dies in the call',
+  'exits during a call',
 ]
 
-describe('a hostile tool server', () => {
+describe('a hostile MCP server', () => {
   it.each(mcpAttacks)(
-    '[T10] %s: its tools are bounded, its calls end, and its program goes',
+    '[T10] %s: limits its tools, ends its calls and stops its process',
     async (attack) => {
       const before = process.memoryUsage().rss
       for (let i = 0; i < rounds(1, 25); i++) {
@@ -157,7 +157,7 @@ describe('a hostile tool server', () => {
             .catch((error: unknown) => ({ output: (error as Error).message }))
           expect(JSON.stringify(outcome).length).toBeLessThan(5 * MEGABYTE)
           if (
-            attack !== 'a result without end' &&
+            attack !== 'a huge result' &&
             attack !== 'a deep result' &&
             !String(outcome.output).includes('fine')
           ) {

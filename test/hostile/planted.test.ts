@@ -24,7 +24,7 @@ import { type Canary, createCanary, makeRepository, plantGitDir } from './git-ca
 
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 
-describe('a cloned project that brings a data folder', () => {
+describe('a cloned project that contains a data folder', () => {
   let folder: string
   let project: string
   let home: string
@@ -61,13 +61,13 @@ describe('a cloned project that brings a data folder', () => {
     return { child, output: () => text }
   }
 
-  /** Serves until it is ready, or returns why it did not. */
+  /** Starts a server and waits until it is ready or has exited. */
   async function serve(...args: string[]) {
     const { child, output } = start('serve', '--port', '0', ...args)
     const exited = once(child, 'exit')
     const isUp = vi.waitFor(() => expect(output()).toContain('Ctrl-C'), { timeout: 20_000, interval: 20 })
     await Promise.race([exited, isUp])
-    // A server that refused to start never gets there.
+    // The poll rejects when the server refused to start.
     isUp.catch(() => {})
     const url = /API +(http\S+)\/api\/v1/.exec(output())?.[1] ?? null
     return {
@@ -88,7 +88,7 @@ describe('a cloned project that brings a data folder', () => {
     return output()
   }
 
-  it('[T1] runs nothing when someone opens Changes, whatever the planted store says', async () => {
+  it('[T1] runs no program from a planted store when Changes is opened', async () => {
     plantGitDir(join(folder, 'evil'), canary)
     plantGitDir(join(project, '.waymark/store'), canary)
     plant('.waymark/store/commondir', join(folder, 'evil'))
@@ -106,7 +106,7 @@ describe('a cloned project that brings a data folder', () => {
     expect(readdirSync(join(project, '.waymark'))).toEqual(['store'])
   })
 
-  it('[T2] does not choose the token, and commands send theirs to no planted address', async () => {
+  it('[T2] ignores a planted token and a planted server address', async () => {
     plant('.waymark/token', 'planted-token-of-an-attacker\n')
     const heard: string[] = []
     const listener = createServer((request, answer) => {
@@ -128,7 +128,7 @@ describe('a cloned project that brings a data folder', () => {
     listener.close()
   })
 
-  it('[T2] marks for the cleaning of half-made copies delete nothing else', async () => {
+  it('[T2] deletes nothing because of planted cleanup markers', async () => {
     const first = await serve()
     const { id } = await first.client().createConversation({ title: 'kept' })
     await first.stop()
@@ -145,18 +145,22 @@ describe('a cloned project that brings a data folder', () => {
     expect(existsSync(join(data(), 'waymark.db'))).toBe(true)
   })
 
-  it('[T1] a data folder in the project that was not made here is refused, whatever is in it', async () => {
+  it('[T1] refuses a data folder in the project that was not made on this machine', async () => {
     for (const name of ['anything', 'store/commondir', 'waymark.db']) {
       plant(`.waymark/${name}`)
-      expect((await serve('--data-dir', '.waymark')).output()).toMatch(/\.waymark was not made by you here/)
+      expect((await serve('--data-dir', '.waymark')).output()).toMatch(
+        /\.waymark was not created by you on this machine/,
+      )
       for (const command of ['doctor', 'verify', 'rebuild']) {
-        expect(await run(command, '--data-dir', '.waymark')).toMatch(/\.waymark was not made by you here/)
+        expect(await run(command, '--data-dir', '.waymark')).toMatch(
+          /\.waymark was not created by you on this machine/,
+        )
       }
       rmSync(join(project, '.waymark'), { recursive: true })
     }
   })
 
-  it('[T1] a data folder in the project is refused once the repository brings files into it', async () => {
+  it('[T1] refuses a data folder in the project once the repository adds files to it', async () => {
     const first = await serve('--data-dir', '.waymark')
     await first.stop()
     const again = await serve('--data-dir', '.waymark')
@@ -168,11 +172,11 @@ describe('a cloned project that brings a data folder', () => {
     rmSync(join(project, '.waymark/.gitignore'))
     makeRepository(project)
     expect((await serve('--data-dir', '.waymark')).output()).toMatch(
-      /holds files that the project's repository brings/,
+      /contains files from the project's repository/,
     )
   })
 
-  it('[T1] the data folder of an earlier version moves out of the project, if it was made here, with a new token', async () => {
+  it('[T1] moves a data folder made here by an earlier version out of the project and issues a new token', async () => {
     const old = join(project, '.waymark')
     mkdirSync(old)
     const store = await openStore({ dataDir: old, databaseUrl: null, objectStorage: null })
@@ -181,9 +185,9 @@ describe('a cloned project that brings a data folder', () => {
     plant('.waymark/id', `${id}\n`)
     plant('.waymark/token', 'the-token-of-before\n')
     cpSync(old, join(folder, 'copy'), { recursive: true })
-    // The person has not agreed to it: it is left alone.
+    // Without the person's consent the folder stays untouched.
     const without = await serve()
-    expect(without.output()).toContain('was not made here and is not used')
+    expect(without.output()).toContain('Ignoring the .waymark folder in this project')
     await without.stop()
     expect(existsSync(join(old, 'waymark.db'))).toBe(true)
     rmSync(data(), { recursive: true })
@@ -196,7 +200,7 @@ describe('a cloned project that brings a data folder', () => {
     expect(existsSync(old)).toBe(false)
   })
 
-  it('[T1] a project that was moved continues its history when the person says so', async () => {
+  it('[T1] continues the history of a moved project with --moved-from', async () => {
     const first = await serve()
     const { id } = await first.client().createConversation({ title: 'moved along' })
     await first.stop()

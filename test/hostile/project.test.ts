@@ -24,7 +24,7 @@ interface Site {
 
 describe('a hostile project', () => {
   it(
-    '[T1] [T2] [T3] starts nothing, reads and writes nothing outside, and loses nothing of ours',
+    '[T1] [T2] [T3] runs no program, accesses nothing outside, and damages no history',
     async () => {
       const seed = Number(process.env.WAYMARK_SEED ?? Date.now() % 1_000_000)
       const total = rounds(30, 2000)
@@ -33,7 +33,7 @@ describe('a hostile project', () => {
       const before = await makeHistory(site)
       cpSync(site.folder, join(base, 'template'), { recursive: true })
       for (let i = 0; i < total; i++) {
-        // Always in the same place: data folders are named by the project's path.
+        // Reuse one path, since data folders are named by the project's path.
         rmSync(site.folder, { recursive: true, force: true })
         cpSync(join(base, 'template'), site.folder, { recursive: true })
         const planted = await round(site, before, seed + i, i % 10 === 0)
@@ -59,13 +59,13 @@ function siteIn(folder: string): Site {
   return { folder, project, outside, environment: { HOME: home, PATH: path } }
 }
 
-/** A conversation from before anything was planted. */
+/** Makes a conversation before anything is planted. */
 async function makeHistory({ project, environment }: Site) {
   const message = '!write_to_file {"path":"ours.txt","content":"ours, changed\\n"}'
   return await talk(settings(project, environment), [message])
 }
 
-/** What a person does in a project that they have just pulled, or unpacked over their own. */
+/** Plants attacks in the project, as a pull or an unpacked archive would, then works in it as usual. */
 async function round(site: Site, before: Talk, seed: number, isExamined: boolean): Promise<string[]> {
   const { folder, project, outside, environment } = site
   const canary = createCanary(folder)
@@ -108,7 +108,7 @@ function settings(project: string, environment: Record<string, string>): Config 
   }
 }
 
-/** As `waymark serve` does it: what a project brings is refused, and the person looks at it and removes it. */
+/** Like `waymark serve`: rejects untrusted project settings, which the person then reviews and removes. */
 async function trusted(project: string, environment: Record<string, string>): Promise<Config> {
   try {
     const config = settings(project, environment)

@@ -58,7 +58,7 @@ describe('requests', () => {
       .replace(/\{(run_id|response_id|message_id)\}/, newId('run'))
       .replaceAll(/\{\w+\}/g, 'x'.repeat(40))
 
-  /** Sends the head of a request, and of a body of a megabyte only the first bytes; returns the answer's status. */
+  /** Sends a request with only the first bytes of a 1 MB body, and returns the status of the response. */
   async function half(
     { method, path }: Route,
     token: string | null,
@@ -97,7 +97,7 @@ describe('requests', () => {
     return socket
   }
 
-  it('[T6] [T10] without a valid token are refused before their body is read, and closed; on every route', async () => {
+  it('[T6] [T10] are rejected and closed on every route without a valid token, before the body is read', async () => {
     expect(routes.length).toBeGreaterThan(45)
     const answers = await Promise.all(
       routes.flatMap((route) =>
@@ -111,7 +111,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 401 || !isClosed)).toEqual([])
   })
 
-  it('[T6] of another tenant find nothing, before their body is read; on every route of a conversation', async () => {
+  it('[T6] get 404 on every conversation route of another tenant, before the body is read', async () => {
     const ofConversations = routes.filter(({ path }) => path.includes('{id}'))
     const answers = await Promise.all(
       ofConversations.map(async (route) => ({ ...route, ...(await half(route, foreign)) })),
@@ -119,7 +119,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 404 || !isClosed)).toEqual([])
   })
 
-  it('[T6] without the scope are refused before their body is read; on every route', async () => {
+  it('[T6] are rejected on every route without the scope, before the body is read', async () => {
     const scoped = routes.filter(({ path }) => path !== '/api/v1/about')
     const answers = await Promise.all(
       scoped.map(async (route) => ({ ...route, ...(await half(route, powerless)) })),
@@ -127,7 +127,7 @@ describe('requests', () => {
     expect(answers.filter(({ status, isClosed }) => status !== 403 || !isClosed)).toEqual([])
   })
 
-  it('[T11] a token that only reads gets no raw record, and no whole output with what frames redact', async () => {
+  it('[T11] return no raw records to a read-only token', async () => {
     const reader = await server.tokenFor('default', ['conversations:read'])
     const asReader = { headers: { Authorization: `Bearer ${reader}` } }
     const { headers, ...init } = jsonBody({ content: 'hello' })
@@ -145,7 +145,7 @@ describe('requests', () => {
     expect((await server.client.context(own)).request).toContain('hello')
   })
 
-  it("[T11] another tenant can't work in a working copy whose id it knows", async () => {
+  it("[T11] can't use another tenant's working copy by its id", async () => {
     const { workspace_id } = await server.client.fork(own, { files: 'copy' })
     const answer = await server.call('/conversations', {
       ...jsonBody({ workspace_id }),
@@ -155,7 +155,7 @@ describe('requests', () => {
     expect((await server.call('/conversations', jsonBody({ workspace_id }))).status).toBe(201)
   })
 
-  it('[T8] sends readers the beginning of queued messages, and keeps nothing for readers that read nothing', async () => {
+  it('[T8] stream only the beginning of queued messages, and buffer nothing for readers that stop reading', async () => {
     const { id } = await server.client.createConversation({ title: 'queue' })
     const readers = await Promise.all(
       Array.from({ length: 40 }, () => silentReader(`/api/v1/conversations/${id}/ledger/stream`)),
@@ -182,7 +182,7 @@ describe('requests', () => {
     await server.client.deleteConversation(id)
   })
 
-  it('[T6] with JSON that is too deep, or has too many values, are refused at once', async () => {
+  it('[T6] are rejected when their JSON is too deep or has too many values', async () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
     const wide = `{"content": "x", "more": [${'1,'.repeat(2_000_000)}1]}`
     for (const path of [
@@ -191,7 +191,7 @@ describe('requests', () => {
       '/commands/fork-thread',
       '/commands/create-thread',
     ]) {
-      // Beside a field that the alias reads before it passes the body on.
+      // Next to a field that the alias reads before it forwards the body.
       const hidden = `{"thread_id": "conv_${'0'.repeat(26)}", "content": ${deep}}`
       for (const body of [deep, wide, hidden]) {
         const headers = { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }
@@ -201,7 +201,7 @@ describe('requests', () => {
     }
   })
 
-  it('[T6] of any shape are never answered with 500', async () => {
+  it('[T6] never get a 500, whatever their shape', async () => {
     const strange = fc.oneof(
       fc.constantFrom(
         '',
@@ -323,7 +323,7 @@ describe('requests', () => {
           hasBody ? { ...init, body: given.body } : init,
         )
         const { status } = answer
-        // Streams of runs go on; their beginning is enough.
+        // Run streams don't end, so their headers are enough.
         if (answer.headers.get('content-type')?.startsWith('text/event-stream')) stop.abort()
         else await answer.arrayBuffer()
         expect(

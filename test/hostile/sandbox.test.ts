@@ -18,7 +18,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createMcpTools } from '../../src/agent/mcp.ts'
 import { runCommandTool } from '../../src/agent/tools/run-command.ts'
-import { findSandbox, type Place, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Place, Sandbox } from '../../src/sandbox/confined-place.ts'
+import { findSandbox } from '../../src/sandbox/sandbox.ts'
 import { profileOf } from '../../src/sandbox/seatbelt.ts'
 import { tryOut } from '../../src/sandbox/start.ts'
 import { toolchainsIn } from '../../src/sandbox/toolchains.ts'
@@ -100,7 +101,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
   }
   const output = async (...args: Parameters<typeof run>) => String((await run(...args)).output)
 
-  it('[T13] read no planted secret, no token and no key', async () => {
+  it('[T13] can’t read planted secrets, tokens or keys', async () => {
     const seen = await output(
       `cat ${place.home}/.ssh/* ${place.home}/.aws/* ${place.home}/.cargo/credentials.toml ` +
         `${place.home}/.local/state/waymark/* .waymark/* ~/.ssh/* ~root/.ssh/* /home/*/.ssh/*; ` +
@@ -111,7 +112,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(outside).toContain('PLANTED-SECRET')
   })
 
-  it("[T13] see no process but their own, and nothing of the server's environment", async () => {
+  it("[T13] see only their own processes and none of the server's environment", async () => {
     process.env.WAYMARK_TEST_SECRET = 'PLANTED-SECRET'
     const other = spawn('sleep', ['64'], { stdio: 'ignore' })
     const child = String(other.pid)
@@ -125,7 +126,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(seen).toContain(`cannot access '/proc/${child}'`)
   })
 
-  it('[T13] write only in the workspace and in a home of their own', async () => {
+  it('[T13] write only to the workspace and a private home folder', async () => {
     const seen = await output(
       `for file in /etc/x /usr/x /var/x /opt/x ${place.home}/.toolchain/bin/x ${place.home}/.cargo/bin/x; do ` +
         `echo x > $file && echo WROTE $file; done; echo y > ~/.cache/kept; echo n > ~/new; echo z > here; echo t > /tmp/t; echo x > ${folder}/x; cat here`,
@@ -137,7 +138,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(existsSync(join(folder, 'x'))).toBe(false)
   })
 
-  it('[T13] change nothing that git executes', async () => {
+  it('[T13] can’t change anything that git executes', async () => {
     const config = readFileSync(join(workspace, '.git/config'), 'utf8')
     const seen = await output(
       'echo evil >> .git/config; echo evil > .git/hooks/pre-commit; mv .git .moved; rm -rf .git/hooks .git/config; ' +
@@ -156,7 +157,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     ).toContain('COMMITTED')
   })
 
-  it('[T13] connect nowhere unless the network is granted', async () => {
+  it('[T13] have no network unless it is granted', async () => {
     const listener = createServer((socket) => socket.end('HELLO')).listen(0, '127.0.0.1')
     await once(listener, 'listening')
     const { port } = listener.address() as AddressInfo
@@ -167,7 +168,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     listener.close()
   })
 
-  it('[T13] leave no process after Stop, `setsid` and double forks included', async () => {
+  it('[T13] leave no process after Stop, including `setsid` and double forks', async () => {
     const stop = new AbortController()
     const mark = `sleep 65.${process.pid}`
     const running = run(`setsid ${mark} & (setsid sh -c '${mark}; true' & ) & trap '' TERM; ${mark}`, {
@@ -179,7 +180,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     await expect.poll(() => isAlive(mark)).toBe(false)
   })
 
-  it('[T13] leave no process when they end, or when their time is over', async () => {
+  it('[T13] leave no process when they exit or time out', async () => {
     const mark = `sleep 66.${process.pid}`
     expect(await output(`setsid ${mark} >/dev/null 2>&1 & echo done`)).toContain('done')
     await expect.poll(() => isAlive(mark)).toBe(false)
@@ -187,7 +188,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     await expect.poll(() => isAlive(mark)).toBe(false)
   })
 
-  it('[T13] builds and tests of a Node project run inside', async () => {
+  it('[T13] can build and test a Node project', async () => {
     writeFileSync(
       join(workspace, 'package.json'),
       '{"name": "x", "type": "module", "scripts": {"build": "node build.js", "test": "node --test"}}',
@@ -206,7 +207,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(seen).toContain('[Exit code 0.]')
   })
 
-  it('[T13] tool servers run inside as well, and end with their group', async () => {
+  it('[T13] include MCP servers, which end with their process group', async () => {
     const mark = `sleep 67.${process.pid}`
     writeFileSync(
       join(workspace, 'mcp.mjs'),
@@ -237,7 +238,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     await expect.poll(() => isAlive(mark)).toBe(false)
   })
 
-  it('[T13] the question says where a command runs; a grant and a rule decide how, and are kept', async () => {
+  it('[T13] show their confinement in the question, and run with what a grant or a rule allows', async () => {
     const server = await startTestServer({ home: place.home })
     const { id } = await server.client.createConversation()
     const listener = createServer((socket) => socket.end('HELLO')).listen(0, '127.0.0.1')
@@ -260,7 +261,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect((await outputs())[0]?.output).toContain('HELLO')
     const [rule] = (await server.client.rules()).items
     expect(rule).toMatchObject({ subject: command, grant: { network: true, outside: false } })
-    // The same command again runs without a question, with the network.
+    // The rule runs the same command without asking, with the network.
     await server.client.sendMessage(id, message)
     await expect.poll(async () => (await outputs()).length, { timeout: 15_000 }).toBe(2)
     expect((await outputs())[1]?.output).toContain('HELLO')
@@ -272,7 +273,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     listener.close()
   })
 
-  it('[T13] a grant outlives the server: the command runs as it was allowed after a kill', async () => {
+  it('[T13] keep their grant when the server is killed and restarted', async () => {
     const project = mkdtempSync(join(tmpdir(), 'waymark-grant-'))
     const config = { home: place.home }
     const first = await startServerProcess(project, { config })
@@ -299,15 +300,15 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     const second = await startServerProcess(project, { config })
     await expect.poll(async () => (await second.client.queue(id)).active, { timeout: 20_000 }).toBeNull()
     const said = existsSync(join(project, 'out.txt')) ? readFileSync(join(project, 'out.txt'), 'utf8') : ''
-    // Killed before or while it ran, its outcome may be unknown; it never ran otherwise than allowed.
+    // If the kill came before or during the command, its outcome may be unknown, but it never ran with another grant.
     expect(['PLANTED-SECRET', '']).toContain(said)
     await second.kill()
     rmSync(project, { recursive: true, force: true })
   })
 
-  describe('attacks that once worked', () => {
+  describe('regressions: attacks that once worked', () => {
     let number = 0
-    /** A workspace of its own, below the home folder. */
+    /** A new workspace below the home folder. */
     function newPlace(): Place & { home: string } {
       const own = join(place.home, 'code', `p${++number}`)
       mkdirSync(own, { recursive: true })
@@ -327,18 +328,18 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       return String(outcome.output)
     }
     const mark = () => join(folder, `pwned-${number}`)
-    /** As the person would afterwards. */
+    /** Runs `git status` as the person would afterwards. */
     function gitStatus(at: Place): void {
       try {
         execFileSync('git', ['status'], { cwd: at.workspace, stdio: 'ignore', timeout: 10_000 })
       } catch {
-        // Only what it runs counts.
+        // Only the programs it runs matter, not its result.
       }
     }
     const evil = () => `[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch ${mark()}; false\\n`
 
     it.each(['../..', '../../.ssh', '../../../../..'])(
-      '[T13] a .git that leads to %s shows nothing',
+      '[T13] a .git link to %s exposes nothing',
       async (target) => {
         const at = newPlace()
         symlinkSync(target, join(at.workspace, '.git'))
@@ -346,18 +347,18 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
           at,
           `cat ~/.ssh/id_ed25519 ${place.home}/.ssh/id_ed25519 .git/id_ed25519; ls /srv /home`,
         )
-        expect(seen).toContain('.git is a link')
+        expect(seen).toContain('.git is a symbolic link')
         expect(seen).not.toContain('PLANTED-SECRET')
       },
     )
 
-    it('[T13] a command makes no .git that shows something to the next', async () => {
+    it('[T13] a .git link made by one command exposes nothing to the next', async () => {
       const at = newPlace()
       await runIn(at, 'mkdir ~/.ssh; ln -s ../../.ssh .git')
       expect(await runIn(at, 'cat ~/.ssh/id_ed25519 .git/*')).not.toContain('PLANTED-SECRET')
     })
 
-    it('[T13] the home folder can not be arranged so that the next command finds its mounts elsewhere', async () => {
+    it('[T13] links in the home folder can’t redirect the mounts of the next command', async () => {
       const at = newPlace()
       execFileSync('git', ['init', '-q'], { cwd: at.workspace })
       const name = `p${number}`
@@ -375,7 +376,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     })
 
     it.each(['mkdir .git/commondir', 'ln -s ../later .git/commondir', 'echo ../evil > .git/commondir'])(
-      '[T13] `%s` is undone, and ends nothing',
+      '[T13] `%s` is undone, and later commands still run',
       async (command) => {
         const at = newPlace()
         execFileSync('git', ['init', '-q'], { cwd: at.workspace })
@@ -388,7 +389,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       },
     )
 
-    it('[T13] a repository whose HEAD was removed is mended', async () => {
+    it('[T13] a removed .git/HEAD is restored', async () => {
       const at = newPlace()
       execFileSync('git', ['init', '-q'], { cwd: at.workspace })
       const bare = `cp -r .git/HEAD .git/objects .git/refs .; printf '${evil()}' > config; rm .git/HEAD`
@@ -397,7 +398,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       expect(existsSync(mark())).toBe(false)
     })
 
-    it('[T13] a repository beside its files is guarded as well', async () => {
+    it('[T13] a git directory outside .git is protected as well', async () => {
       const at = newPlace()
       execFileSync('git', ['init', '-q', '--separate-git-dir', join(at.workspace, '.bare')], {
         cwd: at.workspace,
@@ -408,18 +409,18 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       expect(existsSync(mark())).toBe(false)
     })
 
-    it('[T13] a command that makes a repository says so', async () => {
-      expect(await runIn(newPlace(), 'git init -q')).toContain('It made a repository')
+    it('[T13] a new repository is reported in the output', async () => {
+      expect(await runIn(newPlace(), 'git init -q')).toContain('It created a Git repository')
     })
 
-    it('[T9] [T13] a pipe for a configuration keeps no one waiting', async () => {
+    it('[T9] [T13] a named pipe as .git/config blocks nothing', async () => {
       const at = newPlace()
       mkdirSync(join(at.workspace, '.git/hooks'), { recursive: true })
       execFileSync('mkfifo', [join(at.workspace, '.git/config')])
       expect(await runIn(at, 'echo fine')).toContain('fine')
     })
 
-    it('[T13] settings beside programs of the search path are not shown', async () => {
+    it('[T13] settings next to programs on PATH are hidden', async () => {
       const at = newPlace()
       mkdirSync(join(place.home, '.fly/bin'), { recursive: true })
       writeFileSync(join(place.home, '.fly/config.yml'), 'PLANTED-SECRET')
@@ -436,12 +437,12 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       expect(await runIn(hidden, 'cat var*/deep*/data/*; grep -r PLANTED .')).not.toContain('PLANTED-SECRET')
     })
 
-    it("[T13] a person's other projects are not shown, wherever they are", async () => {
+    it("[T13] the person's other projects are hidden, wherever they are", async () => {
       const other = fileURLToPath(new URL('../../package.json', import.meta.url))
       expect(await runIn(newPlace(), `cat ${other}`)).toContain('No such file')
     })
 
-    it('[T13] no descriptors left ends a call, not the server', async () => {
+    it('[T13] running out of descriptors fails the call, not the server', async () => {
       const script = `import { closeSync, openSync } from 'node:fs'
         import { runCommandTool } from ${JSON.stringify(fileURLToPath(new URL('../../src/agent/tools/run-command.ts', import.meta.url)))}
         const tool = runCommandTool({ root: '/tmp', environment: { PATH: '/usr/bin:/bin' }, sandbox: null, network: false })
@@ -462,7 +463,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     })
   })
 
-  it('[T13] run where the server has no home folder', async () => {
+  it('[T13] run when the server has no home folder', async () => {
     const tool = runCommandTool({
       root: workspace,
       environment: { PATH: place.path },
@@ -478,8 +479,8 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     expect(seen).not.toContain('.ssh')
   })
 
-  describe('when the sandbox has gone', () => {
-    /** A server in a project of its own, with and then without the sandbox. */
+  describe('after the sandbox was switched off', () => {
+    /** Runs a server on a new project with the sandbox, then another without it. */
     async function twoServers(
       use: (first: TestServer) => Promise<string>,
       then: (second: TestServer, id: string) => Promise<void>,
@@ -495,7 +496,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     }
     const content = '!run_command {"command":"echo ran >> out.txt"}'
 
-    it('[T5] [T13] a rule for the sandbox does not count: the person is asked', async () => {
+    it('[T5] [T13] ask again instead of applying a rule made for the sandbox', async () => {
       await twoServers(
         async (first) => {
           const { id } = await first.client.createConversation()
@@ -519,7 +520,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
       )
     })
 
-    it('[T5] [T13] a question that waits is asked again, as it would run now', async () => {
+    it('[T5] [T13] replace a pending question by one for the current confinement', async () => {
       await twoServers(
         async (first) => {
           const { id } = await first.client.createConversation()
@@ -554,7 +555,7 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
     })
   })
 
-  it('[T13] a workspace that holds the home folder is not confined, and says so', async () => {
+  it('[T13] are unconfined, and say so, when the workspace contains the home folder', async () => {
     const server = await startTestServer({
       home: homedir(),
       project: homedir(),
@@ -571,8 +572,8 @@ describe.skipIf(process.platform !== 'linux')('commands in the sandbox', () => {
   })
 })
 
-describe('what a sandbox shows of the home folder', () => {
-  it('[T13] is toolchains, never settings or keys', () => {
+describe('home folder in the sandbox', () => {
+  it('[T13] exposes toolchains, never settings or keys', () => {
     const shown = toolchainsIn(
       '/home/u',
       '/home/u/.nvm/versions/node/v22/bin:/home/u/.local/bin:/home/u/bin:/home/u/.cargo/bin:/usr/bin',
@@ -597,7 +598,7 @@ describe('what a sandbox shows of the home folder', () => {
     }
   })
 
-  it('[T13] is denied by the profile for macOS, along with writes elsewhere and the network', () => {
+  it('[T13] is denied by the macOS profile, along with other writes and the network', () => {
     const profile = profileOf(
       {
         workspace: '/Users/u/p',

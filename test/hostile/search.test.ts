@@ -24,13 +24,13 @@ describe('thousands of nested forks', () => {
   })
   afterAll(() => server.close())
 
-  it('[T9] are searched within the budget, and no other read waits for it', async () => {
+  it('[T9] are searched within the time limit without blocking other reads', async () => {
     let isFound = false
     const search = server.client.listConversations({ q: 'needle', limit: 50 }).then((found) => {
       isFound = true
       return found
     })
-    // A read beside it, that starts when the search is under way, ends before the search could have on the old code.
+    // This read starts during the search and finishes without waiting for it.
     const ledger = await server.call(`/conversations/${deepest}/ledger/events?limit=10`)
     expect(ledger.status).toBe(200)
     const started = performance.now()
@@ -42,7 +42,7 @@ describe('thousands of nested forks', () => {
     expect((await server.client.listConversations({ q: 'nothing like it' })).items).toEqual([])
   })
 
-  it('[T9] show their family', async () => {
+  it('[T9] are listed as one family', async () => {
     const { items } = await server.client.tree(deepest)
     expect(items).toHaveLength(DEPTH + 1)
     expect(new Set(items.map(({ title }) => title))).toEqual(new Set(['The root']))

@@ -9,7 +9,7 @@ import { startTestServer, type TestServer } from '../support/server.ts'
 
 const SECRET = 'hunter2-hunter2'
 
-/** Untracked files that git calls changed, and that no one named. */
+/** Untracked files that git reports as changed and no message names. */
 const withheld = {
   '.env': `PASSWORD=${SECRET}`,
   'config/.env.local': `PASSWORD=${SECRET}`,
@@ -44,7 +44,7 @@ describe('secrets in the project', () => {
     rmSync(project, { recursive: true, force: true })
   })
 
-  it('[T4] never go to the model unasked, and the context says what was withheld and why', async () => {
+  it('[T4] are withheld from the model and listed with the reason in the context', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'hello')
     const sent = JSON.stringify(model.requests.at(-1))
@@ -57,10 +57,10 @@ describe('secrets in the project', () => {
     expect(skipped.map((part: { origin: { path: string } }) => part.origin.path).sort()).toEqual(
       Object.keys(withheld).sort(),
     )
-    for (const { why } of skipped) expect(why).toMatch(/^(hidden|may hold|holds what looks)/)
+    for (const { why } of skipped) expect(why).toMatch(/^(hidden|may contain|seems to contain)/)
   })
 
-  it('[T4] go to the model when the person names them', async () => {
+  it('[T4] are sent to the model when the person names them', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'look', { active_files: ['.env', 'deploy.pem'] })
     const sent = JSON.stringify(model.requests.at(-1))

@@ -13,8 +13,8 @@ interface Lock {
   packages: Record<string, { version?: string; integrity?: string; link?: boolean }>
 }
 
-describe('the set-up', () => {
-  it('[T12] installs nothing without a version and an integrity', () => {
+describe('setup', () => {
+  it('[T12] installs nothing without a pinned version and integrity', () => {
     for (const path of ['package-lock.json', 'scripts/node/package-lock.json']) {
       const { packages } = JSON.parse(read(path)) as Lock
       const loose = Object.entries(packages).filter(
@@ -34,7 +34,7 @@ describe('the set-up', () => {
     ).toEqual([true, true])
   })
 
-  it('[T12] refuses a Node that is not the pinned one', async () => {
+  it('[T12] rejects a Node that does not match the pinned integrity', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'waymark-node-'))
     cpSync(join(root, 'scripts/node/package.json'), join(folder, 'package.json'))
     const lock = read('scripts/node/package-lock.json')
@@ -42,7 +42,7 @@ describe('the set-up', () => {
       join(folder, 'package-lock.json'),
       lock.replaceAll(/sha512-[A-Za-z0-9+/]{20}/g, `sha512-${'A'.repeat(20)}`),
     )
-    // npm leaves out an optional package that it can't verify; the set-up then says that it could not be added.
+    // npm skips an optional package that it can't verify; the setup then reports that it could not be added.
     await promisify(execFile)('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder })
     expect(existsSync(join(folder, 'node_modules', `node-linux-${process.arch}`))).toBe(false)
     rmSync(folder, { recursive: true, force: true })

@@ -13,8 +13,8 @@ import { delta, final, parsed, userMessage } from '../support/frames.ts'
 import type { TestStore } from '../support/stores.ts'
 
 /**
- * Random histories of appends, runs, forks, deletions, undone deletions and collections, played against the ledger and
- * against plain arrays. A number in a command chooses among what there is when its turn comes.
+ * Random histories of appends, runs, forks, deletions, undone deletions and collections, applied to the ledger and to a
+ * model of plain arrays. A number in a command selects, modulo the count, one of the candidates at that step.
  */
 export type Command =
   | { type: 'say'; where: number; texts: string[] }
@@ -61,7 +61,7 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   fc.record({ type: fc.constant('follow' as const), where: pick, limit: fc.integer({ min: 1, max: 5 }) }),
 )
 
-/** An event as it was first read: where it stands, and its bytes. */
+/** An event as first read: its segment and number, and its bytes. */
 interface Event {
   place: string
   text: string
@@ -72,12 +72,12 @@ interface LeftLine {
   at: number
 }
 
-/** What a conversation should say. */
+/** The expected state of a conversation. */
 export interface Expected {
   id: ConversationId
   line: Event[]
   run: RunHold | null
-  /** Lines that it has left, the last one last: for as long as one can go back to them. */
+  /** Left lines that have not expired, the most recent last. */
   left: LeftLine[]
   removedAt: number | null
   work: { session: number; main: string | null; tip: string | null }
@@ -86,7 +86,7 @@ export interface Expected {
 export interface Follower {
   id: ConversationId
   frames: string[]
-  /** Its conversation was deleted. */
+  /** True once its conversation was deleted. */
   hasEnded: boolean
   stop: AbortController
   done: Promise<void>
@@ -94,15 +94,15 @@ export interface Follower {
 
 export class Simulation {
   readonly conversations: Expected[] = []
-  /** Those that can't be brought back any more. */
+  /** Deleted conversations that have expired. */
   readonly gone: Expected[] = []
   readonly followers: Follower[] = []
   readonly tenant = newId('tok')
   readonly store: TestStore
   readonly ledger: Ledger
-  /** Times at which something was left or removed. */
+  /** Times at which a line was left or a conversation deleted. */
   readonly times: number[] = []
-  /** Every run there ever was. */
+  /** Every run ever started. */
   readonly runs = new Set<string>()
 
   constructor(store: TestStore) {
@@ -154,7 +154,7 @@ export class Simulation {
       }
       case 'cut': {
         const after = 1 + (step.at % line.length)
-        const { at } = await this.ledger.cut({
+        const { at } = await this.ledger.deleteMessages({
           ...place,
           at: { after },
           newSegmentId: newId('seg'),
@@ -186,17 +186,19 @@ export class Simulation {
     if (messageId === undefined) return
     const command = { tenant: this.tenant, conversationId: id, messageId, by: 'sim' }
     if (messagesOf(line).includes(messageId)) {
-      await expect(this.ledger.undoCut(command)).rejects.toMatchObject({ code: 'message_not_deleted' })
+      await expect(this.ledger.undeleteMessages(command)).rejects.toMatchObject({
+        code: 'message_not_deleted',
+      })
       return
     }
     const index = left.findLastIndex((one) => messagesOf(one.line).includes(messageId))
-    const { at } = await this.ledger.undoCut(command)
+    const { at } = await this.ledger.undeleteMessages(command)
     const [back] = left.splice(index, 1) as [LeftLine]
     left.push({ line, at })
     await this.moved(conversation, back.line, [], at)
   }
 
-  /** The line has moved: what it has beyond what was asked for may only be what still stands. */
+  /** Checks a line after a cut or an undo: beyond `prefix` and `next` it may only have restated frames. */
   async moved(conversation: Expected, prefix: Event[], next: string[], at: number): Promise<void> {
     const now = await this.read(conversation.id)
     const told = now.slice(prefix.length + next.length)
@@ -209,7 +211,7 @@ export class Simulation {
     this.times.push(at)
   }
 
-  /** A state of the agent's graph, which the line then names. */
+  /** Stores an agent state and returns the frame that refers to it. */
   async remember(run: RunHold): Promise<FrameDraft> {
     const id = newId('resp')
     const bytes = { type: 'json', bytes: Buffer.from('{}') }
@@ -256,7 +258,7 @@ export class Simulation {
     conversation.removedAt = null
   }
 
-  /** As if the retention time of all that was left up to one of those times were over. */
+  /** Collects as if the retention time had passed for everything left up to one of the recorded times. */
   async collect(upTo: number): Promise<void> {
     const time = this.times[upTo % (this.times.length + 1)] ?? Date.now()
     await this.store.collect(time, this.tenant)
@@ -280,7 +282,7 @@ export class Simulation {
     const line = await this.read(id)
     expect(line.slice(0, inherited.length)).toEqual(inherited)
     expect(line.slice(inherited.length).map(describeEvent)).toEqual(next)
-    // What a fork begins with is another test's matter.
+    // Another test checks the work state that a fork starts with.
     const { main, tip } = workStateOf(await this.store.work.rows(this.tenant, id))
     this.conversations.push({
       id,
@@ -334,7 +336,7 @@ export class Simulation {
     await this.checkStored(reachable)
   }
 
-  /** Of this simulation's conversations just what is reachable is stored, no more and no less. */
+  /** Checks that exactly the reachable events of this simulation are stored. */
   async checkStored(reachable: ReadonlyMap<string, string>): Promise<void> {
     const own = new Set<string>([...this.conversations, ...this.gone].map((one) => one.id))
     const stored = new Map<string, string>()
@@ -398,7 +400,7 @@ export class Simulation {
   }
 }
 
-/** What is said again when a line is left. */
+/** Kinds that are restated when a line is left. */
 const STANDING = ['conversation.retitled', 'workspace.checkpoint', 'session.approved']
 
 function take(follower: Follower, page: Page): void {
@@ -460,7 +462,7 @@ export async function checkLine(
 export async function checkFollower(simulation: Simulation, follower: Follower): Promise<void> {
   const expected = simulation.conversations.find((one) => one.id === follower.id && one.removedAt === null)
   const frames = expected?.line.map((event) => event.text)
-  // Not their number: it may be right on the way.
+  // Compare the frames, not their count: the count may match before the last cut arrives.
   const isThere = () => follower.hasEnded || isDeepStrictEqual(follower.frames, frames)
   if (frames) await expect.poll(isThere, { timeout: 10_000 }).toBe(true)
   follower.stop.abort()

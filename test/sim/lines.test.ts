@@ -16,7 +16,7 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
     })
     afterAll(() => store.close())
 
-    it('[L1] [L2] [L4] [L7] [L9] [D3] every line reads as it was written, whatever is deleted and collected', {
+    it('[L1] [L2] [L4] [L7] [L9] [D3] reads every line as written, whatever is deleted and collected', {
       timeout: 1_200_000,
     }, async () => {
       await fc.assert(
@@ -39,7 +39,9 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
       expect((await verifyLedger(createUpkeep(store))).flaws).toEqual([])
     })
 
-    it('[D3] the same when many do it at once, and collect at once', { timeout: 1_200_000 }, async () => {
+    it('[D3] keeps every line under concurrent histories and collections', {
+      timeout: 1_200_000,
+    }, async () => {
       const histories = fc.array(fc.array(command, { minLength: 5, maxLength: 25 }), {
         minLength: 4,
         maxLength: 4,
@@ -62,7 +64,7 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
       expect(await store.collection.unreferenced(keys)).toEqual([])
     })
 
-    it('a rebuild brings the projections back as they were', async () => {
+    it('rebuilds the projections to the same state', async () => {
       const upkeep = createUpkeep(store)
       const before = await upkeep.projections()
       expect(before.messages.length).toBeGreaterThan(10)
@@ -70,7 +72,7 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
       expect(await upkeep.projections()).toEqual(before)
     })
 
-    it('a rebuild while appends go on misses none of them', async () => {
+    it('misses no appends during a rebuild', async () => {
       const simulation = new Simulation(store)
       await simulation.begin()
       const upkeep = createUpkeep(store)

@@ -7,7 +7,7 @@ import { ask } from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 import { rounds } from '../support/soak.ts'
 
-/** Files come, go and change in every way there is; a snippet is only ever what a file says now. */
+/** Files are added, removed and changed in every way; a snippet must always match the current file. */
 type Step =
   | { type: 'tool'; file: number; word: number }
   | { type: 'edit'; file: number; word: number }
@@ -45,7 +45,7 @@ const files = () =>
     .map((entry) => relative(project, join(entry.parentPath, entry.name)))
     .toSorted()
 
-/** All of the same length, so that neither size nor, within a moment, time tells of a change. */
+/** All of the same length, so that a change shows neither in the size nor, within a moment, in the time. */
 const words = ['harbour', 'lantern', 'thicket', 'granite', 'meadows']
 const textOf = (file: number, word: number) =>
   `The ${words[word % words.length]} of file ${file % 5}\nsecond line\n`
@@ -76,7 +76,7 @@ async function play(id: string, one: Step): Promise<void> {
   }
 }
 
-it('[C7] a snippet is never what no file says now', { timeout: 1_200_000 }, async () => {
+it('[C7] sends only snippets that match the current files', { timeout: 1_200_000 }, async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 10 }), async (steps) => {
     for (const path of files()) rmSync(join(project, path))
     const { id } = await server.client.createConversation()

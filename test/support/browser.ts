@@ -4,10 +4,10 @@ import { findBrowser } from '../../scripts/find-browser.mjs'
 import type { Config } from '../../src/config.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/** A real browser, and pages in it that are signed in. */
+/** A real browser that opens signed-in pages. */
 export interface TestBrowser {
   browser: Browser
-  /** A page of a browser of its own, as another device would be. */
+  /** Opens a page in its own browser context, like another device. */
   open(server: { url: string; token: string }, path?: string, options?: PageOptions): Promise<TestPage>
   close(): Promise<void>
 }
@@ -15,7 +15,7 @@ export interface TestBrowser {
 export interface TestPage {
   page: Page
   context: BrowserContext
-  /** What went wrong in it: errors, and whatever the content policy refused. */
+  /** Page errors and console errors, including content policy violations. */
   problems: string[]
 }
 
@@ -27,7 +27,7 @@ export interface PageOptions {
 
 export async function launchBrowser(): Promise<TestBrowser> {
   const executablePath = findBrowser()
-  if (executablePath === null) throw new Error('no Chrome or Chromium was found')
+  if (executablePath === null) throw new Error('Chrome or Chromium not found: set WAYMARK_CHROME')
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const browser = await chromium.launch({
     executablePath,
@@ -57,10 +57,10 @@ export async function launchBrowser(): Promise<TestBrowser> {
   }
 }
 
-/** The session that the server opens for the token. */
+/** Opens a session for the token and returns its secret. */
 async function signIn({ url, token }: { url: string; token: string }) {
   const answer = await fetch(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token }) })
-  if (answer.status !== 200) throw new Error(`not signed in: ${answer.status}`)
+  if (answer.status !== 200) throw new Error(`sign-in failed: ${answer.status}`)
   return /name="waymark-session" content="([^"]+)"/.exec(await answer.text())?.[1] ?? ''
 }
 
@@ -76,12 +76,12 @@ export async function say(page: Page, content: string): Promise<void> {
     (response) => response.request().method() === 'POST' && response.url().endsWith('/messages'),
   )
   await page.keyboard.press('Enter')
-  // The field is emptied at once; the server has the message when it answers.
+  // The composer is emptied at once; only the response shows that the server has the message.
   await answered
   await expect.poll(() => field.inputValue()).toBe('')
 }
 
-/** The next request to this path arrives, but its answer is lost. */
+/** Lets the next POST to this path reach the server, but drops its response. */
 export async function loseAnswer(page: Page, path: string): Promise<void> {
   let isLost = false
   await page.route(path, async (route) => {
@@ -92,17 +92,18 @@ export async function loseAnswer(page: Page, path: string): Promise<void> {
   })
 }
 
-/** What the element that has the focus says. */
+/** Text of the focused element. */
 export async function focused(page: Page): Promise<string | null | undefined> {
   return await page.evaluate(() => document.activeElement?.textContent)
 }
 
-/** The transcript as it is read: every row that is drawn. */
+/** Text of all rendered transcript rows, without the time that a run has taken so far. */
 export async function transcriptText(page: Page): Promise<string> {
-  return await page.getByRole('region', { name: 'Transcript' }).innerText()
+  const text = await page.getByRole('region', { name: 'Transcript' }).innerText()
+  return text.replaceAll(/(Running …|Waiting for your approval\.)\s*(\d+ min )?\d+ s/g, '$1')
 }
 
-/** Until nothing runs and nothing waits, and the page knows. */
+/** Waits until nothing is running or queued, and the page shows that. */
 export async function untilIdle(page: Page): Promise<void> {
   const isIdle = async () => {
     const [, id = ''] = /^\/c\/([^/]+)/.exec(location.pathname) ?? []
@@ -119,14 +120,14 @@ export async function untilIdle(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' })
 }
 
-/** What a page shows whose test has failed. */
+/** Logs the contents of a page whose test failed. */
 async function tell(page: Page): Promise<void> {
   const shown = await page.locator('body').innerText().catch(String)
   const dialogs = await page.getByRole('dialog').allInnerTexts().catch(String)
   console.error(`${page.url()}\n${shown}\ndialogs: ${JSON.stringify(dialogs)}`)
 }
 
-/** A server and a browser for all tests of a file. A page that has seen a problem fails its test. */
+/** Starts one server and one browser per test file. A test fails when one of its pages reports a problem. */
 export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Config> = () => ({})) {
   let server: TestServer | undefined
   let browser: TestBrowser | undefined
@@ -149,12 +150,12 @@ export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Con
   })
 
   function here(): TestServer {
-    if (!server) throw new Error('the server is not there yet')
+    if (!server) throw new Error('the server has not started yet')
     return server
   }
 
   async function open(path?: string, options?: PageOptions): Promise<Page> {
-    if (!browser) throw new Error('the browser is not there yet')
+    if (!browser) throw new Error('the browser has not started yet')
     const one = await browser.open(here(), path, options)
     opened.push(one)
     return one.page
@@ -163,14 +164,14 @@ export function withBrowser(config: () => Promise<Partial<Config>> | Partial<Con
   return {
     server: here,
     open,
-    /** A new conversation, and a page that shows it. */
+    /** Creates a conversation and opens it in a page. */
     async start(title: string, options?: PageOptions): Promise<{ id: string; page: Page }> {
       const { id } = await here().client.createConversation({ title })
       const page = await open(`/c/${id}`, options)
       await page.getByRole('heading', { name: 'Send a message' }).waitFor()
       return { id, page }
     },
-    /** What pages have complained of so far; those that were expected are taken away. */
+    /** Drops the expected problems that pages have reported so far. */
     forgive(expected: RegExp): void {
       for (const { problems } of opened) {
         const others = problems.filter((problem) => !expected.test(problem))

@@ -1,4 +1,4 @@
-import type { Cut, Ledger, PageQuery, Place, RunHold } from '../../src/core/ledger.ts'
+import type { Deletion, Ledger, PageQuery, Place, RunHold } from '../../src/core/ledger.ts'
 import { type Cursor, parseCursor } from '../../src/protocol/cursor.ts'
 import type { AnyFrame, FrameDraft } from '../../src/protocol/frames.ts'
 import { type ConversationId, newId } from '../../src/protocol/ids.ts'
@@ -31,8 +31,14 @@ export async function forkOf(
   return newConversationId
 }
 
-export async function cutOf(ledger: Ledger, conversationId: ConversationId, at: Place): Promise<Cut> {
-  return await ledger.cut({ tenant: TENANT, conversationId, at, newSegmentId: newId('seg'), by: 'a test' })
+export async function cutOf(ledger: Ledger, conversationId: ConversationId, at: Place): Promise<Deletion> {
+  return await ledger.deleteMessages({
+    tenant: TENANT,
+    conversationId,
+    at,
+    newSegmentId: newId('seg'),
+    by: 'a test',
+  })
 }
 
 export async function startRun(ledger: Ledger, conversationId: ConversationId): Promise<RunHold> {
@@ -57,7 +63,7 @@ export function final(text: string): FrameDraft<'final'> {
   return { kind: 'final', final: { status: 'completed', response_text: text } }
 }
 
-/** Every frame from the cursor to the head, read in pages of this size. */
+/** Every frame from the cursor to the head, read in pages of `limit` events. */
 export async function readAll(
   ledger: Ledger,
   conversationId: ConversationId,
@@ -84,6 +90,6 @@ export function parsed(frames: readonly string[]): AnyFrame[] {
 
 export function cursorOf(text: string): Cursor {
   const cursor = parseCursor(text)
-  if (!cursor) throw new Error(`no cursor: ${text}`)
+  if (!cursor) throw new Error(`not a cursor: ${text}`)
   return cursor
 }

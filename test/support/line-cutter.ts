@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** A cable between client and server that can be pulled out and put back. */
+/** A proxy between client and server whose connection can be cut and restored. */
 export interface Cable {
   url: string
   pull(): void

@@ -5,7 +5,7 @@ import { startRun, TENANT } from './frames.ts'
 
 const WORDS = 'the ledger keeps every word that was said and every file that was touched'.split(' ')
 
-/** Fills a conversation with so many messages: half of them a person's, each with its answer, as runs leave them. */
+/** Fills a conversation with this many messages: user messages and their answers, as runs store them. */
 export async function fillConversation(ledger: Ledger, id: ConversationId, messages: number): Promise<void> {
   for (let i = 1; i <= messages / 2; i++) {
     const run = await startRun(ledger, id)
@@ -54,7 +54,7 @@ function toolCall(
   ]
 }
 
-/** Of different lengths and shapes, so that no row is as high as the next. */
+/** Answers vary in length and shape, so that row heights differ. */
 function answerOf(i: number): string {
   const sentence = Array.from({ length: 6 + (i % 30) }, (_, n) => WORDS[(i + n) % WORDS.length]).join(' ')
   if (i % 5 === 0)

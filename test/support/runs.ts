@@ -14,7 +14,7 @@ import {
 import { parsed, readAll } from './frames.ts'
 import { jsonBody, type TestServer } from './server.ts'
 
-/** Sends a message and returns its run's frames when it has ended. */
+/** Sends a message and returns its run's frames once the run has ended. */
 export async function ask(
   server: TestServer,
   id: string,
@@ -67,7 +67,7 @@ export async function allFrames(server: TestServer, id: string): Promise<AnyFram
   return parsed(await readAll(server.ledger, id as never))
 }
 
-/** Waits until the conversation has a frame like this and returns it. */
+/** Waits until the conversation has a matching frame and returns it. */
 export async function frameWhen<K extends FrameKind>(
   server: TestServer,
   id: string,
@@ -93,7 +93,7 @@ export async function framesOf(client: Client, id: string): Promise<AnyFrame[]> 
   return frames
 }
 
-/** Says yes to a call as a person would: having read the question. */
+/** Approves a call as a person does: reads the question first. */
 export async function approve(
   client: Client,
   id: string,

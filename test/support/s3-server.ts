@@ -7,7 +7,7 @@ import type { TestProject } from 'vitest/node'
 import type { S3Place } from '../../src/object-storage/s3.ts'
 import { freePort } from './free-port.ts'
 
-/** A real S3 server for the whole test run: Ceph's RADOS Gateway over one monitor and one store in memory. */
+/** A real S3 server for the whole test run: Ceph's RADOS Gateway with one monitor and one in-memory store. */
 export type S3Here = { endpoint: string } | { missing: string }
 
 declare module 'vitest' {
@@ -29,7 +29,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 const PROGRAMS = ['ceph', 'ceph-mon', 'ceph-osd', 'monmaptool', 'radosgw', 'radosgw-admin']
 
-/** Why there can be none here; null when there can. */
+/** Why S3 is not available on this machine, or null if it is. */
 function noS3Here(): string | null {
   const missing = PROGRAMS.filter((name) => spawnSync('which', [name]).status !== 0)
   return missing.length === 0
@@ -86,7 +86,7 @@ export async function startS3(): Promise<{ endpoint: string; stop(): Promise<voi
   }
 }
 
-/** A bucket of its own. */
+/** Creates a new bucket. */
 export async function newBucket(s3: S3Here): Promise<S3Place> {
   if ('missing' in s3) throw new Error(s3.missing)
   const { endpoint } = s3
@@ -107,12 +107,12 @@ async function answers(endpoint: string): Promise<void> {
       )
     )
       return
-    if (Date.now() - started > 60_000) throw new Error('the S3 server does not answer')
+    if (Date.now() - started > 60_000) throw new Error('the S3 server does not respond')
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
 
-/** Without a second process, copies or waiting: it is up in a second. */
+/** One process each, no replication and no waits, so that it starts within a second. */
 function settings(folder: string, fsid: string, monitor: number): string {
   return `[global]
 fsid = ${fsid}

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config.ts'
 
 const serverFile = fileURLToPath(new URL('../crash/run-server.ts', import.meta.url))
 
-/** A server in a process of its own. */
+/** A server in a separate process. */
 export interface ServerProcess {
   process: ChildProcess
   client: Client

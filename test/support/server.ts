@@ -11,13 +11,13 @@ import { stateIn } from './state.ts'
 
 export type CallInit = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> }
 
-/** A whole server on a free port, in a project of its own. */
+/** A complete server on a free port, with its own project. */
 export interface TestServer extends RunningServer {
   config: Config
   client: Client
-  /** A request as a client makes it; the path is below /api/v1. */
+  /** Sends an authorized request; the path is relative to /api/v1. */
   call(path: string, init?: CallInit): Promise<Response>
-  /** A token for another caller. */
+  /** Issues a token for another caller. */
   tokenFor(tenant: string, scopes: Scope[]): Promise<string>
 }
 
@@ -25,9 +25,11 @@ export async function startTestServer(options: Partial<Config> = {}): Promise<Te
   const project = options.project ?? (await mkdtemp(join(tmpdir(), 'waymark-project-')))
   const config: Config = {
     ...readConfig({ project }, stateIn(project)),
-    // Tests that are about meaning say so: it takes a fifth of a second a piece.
+    // Embedding takes a fifth of a second per chunk, so only tests of semantic search turn it on.
     embedder: 'none',
     port: 0,
+    // Test servers for models keep what they are sent, like OpenAI's.
+    store: true,
     logLevel: 'silent',
     ...options,
   }

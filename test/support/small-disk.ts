@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 
-/** A mount of its own needs a namespace of its own; where the system gives none, there is no small disk to fill. */
+/** Flags of `unshare` that create a private mount namespace; undefined where the system does not allow one. */
 export const mountNamespace: string[] | undefined = [['-m'], ['-Urm']].find(
   (flags) => spawnSync('unshare', [...flags, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0,
 )
 
-/** The arguments of `unshare` that run a script with a disk of this size mounted at the folder. */
+/** Arguments of `unshare` that run a script with a disk of this size mounted at the folder. */
 export function onSmallDisk(
   namespace: readonly string[],
   { folder, size, script, args = [] }: { folder: string; size: string; script: string; args?: string[] },

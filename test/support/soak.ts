@@ -1,4 +1,4 @@
-/** The full count under `npm run soak`, a short one in `npm test`. */
+/** `full` under `npm run soak`, `short` in `npm test`. */
 export function rounds(short: number, full: number): number {
   return process.env.WAYMARK_SOAK ? full : short
 }

@@ -5,17 +5,17 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { AgentStates } from '../../src/core/agent-states.ts'
 import type { BlobStore } from '../../src/core/blobs.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import type { CollectionStore } from '../../src/core/collection.ts'
 import type { Ledger } from '../../src/core/ledger.ts'
 import type { Rules } from '../../src/core/questions.ts'
 import type { Queue } from '../../src/core/queue.ts'
 import type { WorkStore } from '../../src/core/work-sessions.ts'
+import { systemClock } from '../../src/server/system-clock.ts'
 import { createAgentStates } from '../../src/stores/agent-states.ts'
 import { createFolderBlobs } from '../../src/stores/blobs/folder.ts'
 import { createCollectionStore } from '../../src/stores/collection.ts'
+import { createDatabase, type Database } from '../../src/stores/database.ts'
 import type { Engine } from '../../src/stores/engine.ts'
-import { createGroupedWrites } from '../../src/stores/grouped-writes.ts'
 import { createLedger } from '../../src/stores/ledger.ts'
 import { openPostgres } from '../../src/stores/postgres/open.ts'
 import { createQueue } from '../../src/stores/queue.ts'
@@ -24,7 +24,7 @@ import { openSqlite } from '../../src/stores/sqlite/open.ts'
 import { createWorkStore } from '../../src/stores/work-store.ts'
 import { createCollector } from '../../src/workers/collector.ts'
 
-/** A store of its own for one test, on a real engine. */
+/** A separate store for one test, on a real engine. */
 export interface TestStore {
   ledger: Ledger
   queue: Queue
@@ -32,12 +32,13 @@ export interface TestStore {
   states: AgentStates
   work: WorkStore
   engine: Engine
+  database: Database
   blobs: BlobStore
   collection: CollectionStore
-  /** Collects what no line reaches, as if the retention time of all that was deleted by then were over. */
+  /** Collects unreachable events, as if the retention time had passed for everything deleted before `deletedBefore`. */
   collect(deletedBefore?: number, tenant?: string): Promise<void>
   folder: string
-  /** Another process's view of the same store, as far as one process can play it: connections of its own. */
+  /** Opens the store on separate connections, to simulate another process. */
   openAgain(): Promise<Ledger>
   openQueueAgain(): Promise<{ ledger: Ledger; queue: Queue }>
   close(): Promise<void>
@@ -68,17 +69,18 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
   const engine = await open(folder)
   const ledgers: Ledger[] = []
   const onEngine = (one: Engine) => {
-    const writes = createGroupedWrites({ engine: one })
-    const ledger = createLedger({ engine: one, blobs, clock: systemClock, writes })
+    const database = createDatabase({ engine: one })
+    const ledger = createLedger({ database, blobs, clock: systemClock })
     ledgers.push(ledger)
-    const queue = createQueue({ engine: one, clock: systemClock, writes })
-    const work = createWorkStore({ engine: one, clock: systemClock, writes })
-    const rules = createRules(one)
-    return { ledger, queue, rules, work, states: createAgentStates({ engine: one, writes }) }
+    const queue = createQueue({ database, clock: systemClock })
+    const work = createWorkStore({ database, clock: systemClock })
+    const rules = createRules(database, systemClock)
+    return { database, ledger, queue, rules, work, states: createAgentStates({ database }) }
   }
-  const collection = createCollectionStore({ engine, clock: systemClock })
+  const own = onEngine(engine)
+  const collection = createCollectionStore({ database: own.database, clock: systemClock })
   return {
-    ...onEngine(engine),
+    ...own,
     engine,
     blobs,
     folder,
@@ -88,7 +90,7 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
       const clock = { now: () => deletedBefore }
       const dropFiles = () => Promise.resolve(0)
       const parts = { store: collection, blobs, clock, dropFiles, log }
-      // With a tenant others may be at work: what they put is not referred to yet.
+      // With a tenant, other tests may be writing: spare blobs they have put but not yet referenced.
       const isAlone = tenant === undefined
       const times = { retentionMs: isAlone ? 0 : deletedBefore, graceMs: isAlone ? -1000 : 60_000 }
       const whose = { of: tenant ?? null, now: !isAlone }
@@ -97,7 +99,7 @@ async function openStore(open: (folder: string) => Promise<Engine>): Promise<Tes
     openAgain: async () => onEngine(await open(folder)).ledger,
     openQueueAgain: async () => onEngine(await open(folder)),
     async close() {
-      // Some tests close theirs themselves.
+      // Some tests have already closed theirs.
       await Promise.allSettled(ledgers.map((ledger) => ledger.close()))
       await rm(folder, { recursive: true, force: true })
     },

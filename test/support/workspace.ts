@@ -16,16 +16,16 @@ import type { EditFile } from '../../src/agent/tools/confined-folder.ts'
 import type { EditCommand, EditOutcome } from '../../src/workspace/file-operations.ts'
 import { openWorkspace, type Workspace, type WorkspaceOptions } from '../../src/workspace/workspace.ts'
 
-/** A project of its own with its workspace, in this thread. */
+/** A temporary project with its workspace, in this thread. */
 export interface TestWorkspace {
   root: string
   dataDir: string
   workspace: Workspace
-  /** A checkpoint after the last one. */
+  /** Makes a checkpoint whose parent is the previous one. */
   checkpoint(label?: string): Promise<string>
-  /** The safety checkpoint first, as everybody does it. */
+  /** Makes a safety checkpoint, then restores. */
   restore(target: string, paths?: string[]): ReturnType<Workspace['undo']>
-  /** Replaces or deletes a file as a tool of the agent does. */
+  /** Replaces or deletes a file the way the agent's tools do. */
   tool(path: string, text: string | null): Promise<EditOutcome>
   reopen(options?: Partial<WorkspaceOptions>): Promise<void>
   git(...args: string[]): string
@@ -85,7 +85,7 @@ function editOf(path: string, text: string | null, parents: string[]): EditComma
   return { path, bytes: text === null ? null : Buffer.from(text), checkpoint }
 }
 
-/** What file tools change files with, without a conversation. */
+/** The edit function for file tools, without a conversation. */
 export function editFileIn(workspace: Workspace): EditFile {
   return async ({ path, bytes, expected, confirm }) => {
     const { checkpoint } = editOf(path, null, [])
@@ -94,7 +94,7 @@ export function editFileIn(workspace: Workspace): EditFile {
   }
 }
 
-/** Real git, on a repository of ours. */
+/** Runs git on one of Waymark's repositories. */
 export function gitIn(repository: string, ...args: string[]): string {
   const env = { PATH: process.env.PATH, GIT_DIR: repository, GIT_CONFIG_GLOBAL: '/dev/null', LC_ALL: 'C' }
   return execFileSync('git', args, {
@@ -105,7 +105,7 @@ export function gitIn(repository: string, ...args: string[]): string {
   })
 }
 
-/** Every file and link below a folder, to the byte: path → type, permissions and content. Folders by their names. */
+/** Every entry below a folder: path → type, permissions and content of files and links; folders by name only. */
 export function everythingIn(root: string, except: readonly string[] = ['.waymark']): Map<string, string> {
   const found = new Map<string, string>()
   const walk = (folder: Buffer, shown: string) => {
@@ -128,7 +128,7 @@ export function everythingIn(root: string, except: readonly string[] = ['.waymar
   return found
 }
 
-/** Short words for a workspace's files. */
+/** Shorthands for a workspace's files. */
 export function filesOf(workspace: () => TestWorkspace) {
   const at = (path: string) => join(workspace().root, path)
   return {
@@ -138,9 +138,9 @@ export function filesOf(workspace: () => TestWorkspace) {
       writeFileSync(at(path), text)
     },
     read: (path: string) => readFileSync(at(path), 'utf8'),
-    /** Longer ago than file systems round to. */
+    /** Sets the file's times far enough back that timestamp granularity doesn't matter. */
     age: (path: string) => utimesSync(at(path), new Date(0), new Date(0)),
-    /** What a checkpoint has. */
+    /** Paths in a checkpoint. */
     listed: (checkpoint: string) =>
       workspace().git('ls-tree', '-r', '--name-only', '-z', checkpoint).split('\0').slice(0, -1),
   }

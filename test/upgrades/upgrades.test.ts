@@ -16,8 +16,8 @@ import { stateIn } from '../support/state.ts'
 import { onPostgres } from '../support/stores.ts'
 
 /**
- * Data folders and database dumps as earlier states of this repository made them, each opened with today's code. The name has
- * the commit. A new migration gets a fixture of the state before it.
+ * Data folders and database dumps written by earlier commits of this repository, each opened with the current code. The
+ * file name contains the commit. A new migration gets a fixture from the commit before it.
  */
 const fixtures = fileURLToPath(new URL('./fixtures', import.meta.url))
 const names = readdirSync(fixtures)
@@ -70,7 +70,7 @@ async function configOf(name: string, expected: Expected): Promise<Config> {
   database = `test_${randomBytes(6).toString('hex')}`
   await onPostgres(inject('postgresUrl'), `create database ${database}`)
   const databaseUrl = `${inject('postgresUrl')}/${database}`
-  // The dump sets the search path, so it gets a connection of its own.
+  // Use a separate connection, since the dump sets the search path.
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   await client.query(gunzipSync(readFileSync(join(fixtures, `${name}.sql.gz`))).toString())
@@ -97,9 +97,9 @@ async function untilIdle(client: Client, id: string): Promise<void> {
   await expect.poll(() => client.queue(id), { timeout: 30_000 }).toMatchObject({ active: null, items: [] })
 }
 
-describe('data of an earlier version', () => {
+describe('data from other versions', () => {
   it.each(names)(
-    '[L4] [L9] %s opens, replays to the byte and goes on',
+    '[L4] [L9] opens %s, replays it byte for byte and continues it',
     { timeout: 120_000 },
     async (name) => {
       const expected = JSON.parse(readFileSync(join(fixtures, `${name}.expected.json`), 'utf8')) as Expected
@@ -132,7 +132,7 @@ describe('data of an earlier version', () => {
     },
   )
 
-  it('of a newer version is refused in a sentence that says so', async () => {
+  it('rejects data from a newer version with a clear error', async () => {
     const config = {
       ...readConfig({ project: folder }, stateIn(folder)),
       databaseUrl: null,
@@ -149,7 +149,7 @@ describe('data of an earlier version', () => {
 })
 
 describe('migrations', () => {
-  it('are never edited: their digests stay', () => {
+  it('keep their digests: a released migration is never edited', () => {
     const source = fileURLToPath(new URL('../../src/stores/sql/migrations', import.meta.url))
     const digests = Object.fromEntries(
       readdirSync(source).map((name) => [

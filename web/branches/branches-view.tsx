@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { copyOf } from '../../src/protocol/ids.ts'
+import { parseCopyWorkspaceId } from '../../src/protocol/ids.ts'
 import { Button } from '../controls/button.tsx'
 import { dateOf } from '../format.ts'
 import { go, Link } from '../location.tsx'
@@ -10,7 +10,7 @@ import { type DrawnMember, drawFamily } from './family-graph.ts'
 
 interface BranchesProps {
   conversationId: string
-  /** To compare with. */
+  /** The conversation to compare with. */
   other: string | null
 }
 
@@ -18,7 +18,7 @@ const ROW = 56
 const WIDTH = 320
 const EDGE = 12
 
-/** The family as a graph: whose line each goes on from, and where it left it. */
+/** The family as a graph that shows where each fork leaves its parent. */
 export function BranchesView({ conversationId, other }: BranchesProps) {
   const family = useQuery({
     queryKey: keys.tree(conversationId),
@@ -116,7 +116,7 @@ function MemberRow({
           {parent === null
             ? text.branches.root(head_event_number)
             : text.branches.forkedAt(parent.event_number, head_event_number)}
-          {copyOf(workspace_id)?.conversationId === id && ` · ${text.branches.ownFiles}`}
+          {parseCopyWorkspaceId(workspace_id)?.conversationId === id && ` · ${text.branches.ownFiles}`}
           {' · '}
           {dateOf(updated_at)}
         </p>

@@ -9,7 +9,7 @@ import { text } from '../text.ts'
 import { Markdown } from '../transcript/markdown.tsx'
 import type { Member } from './family-graph.ts'
 
-/** Two conversations side by side, from where they parted, and how their files differ. */
+/** Two conversations side by side from the point where they diverge, and their file differences. */
 export function ComparisonView({
   from,
   to,
@@ -21,7 +21,7 @@ export function ComparisonView({
 }) {
   const headOf = (id: string) => members.find((member) => member.conversation_id === id)?.head_event_number
   const comparison = useQuery({
-    // Another one whenever one of them has grown.
+    // The heads are part of the key, so that the comparison is refetched when either conversation grows.
     queryKey: [...keys.tree(from), 'compare', to, headOf(from), headOf(to)],
     queryFn: () => server.compare(from, to, { diff: true, limit: 200 }),
     placeholderData: (before, query) => (query?.queryKey[3] === to ? before : undefined),

@@ -2,14 +2,14 @@ import type { Family } from '../../src/protocol/api/lines.ts'
 
 export type Member = Family['items'][number]
 
-/** A conversation's place in the drawing: one row each, its parent above it, time from left to right. */
+/** A conversation in the graph: one row each, below its parent, with time from left to right. */
 export interface DrawnMember {
   member: Member
   row: number
-  /** Where it begins and ends, from 0 to 1 along the longest line. */
+  /** Start and end of its line, as fractions of the longest line. */
   from: number
   to: number
-  /** The row that it was forked from. */
+  /** The parent's row. */
   parentRow: number | null
 }
 

@@ -13,10 +13,10 @@ import { Checkpoints } from './checkpoints.tsx'
 import { ApproveDialog, ResetDialog } from './work-dialogs.tsx'
 
 type ChangedFile = DiffAnswer['files'][number]
-/** Others work on the same files: editors, other conversations. */
+/** Refetch interval: editors and other conversations change the same files. */
 const LOOK_AGAIN_MS = 5000
 
-/** The work session: what has changed since the last approval, and what to do about it. */
+/** The work session: the changes since the last approval, with approve and reset. */
 export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
   const [asked, setAsked] = useState<'approve' | 'reset' | null>(null)
   const askRestore = useAskRestore()
@@ -108,7 +108,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
   )
 }
 
-/** A change of files that ended in the middle; the files as they were are a click away. */
+/** A file change that failed midway, with a button that restores the previous files. */
 function FailedChange({
   failed,
   isOwn,
@@ -149,13 +149,13 @@ function RescuedFiles({ files }: { files: SessionView['rescued'] }) {
   )
 }
 
-/** Longer diffs stay closed: they take time to draw. */
+/** Above these limits diffs stay collapsed, because they are slow to render. */
 const OPEN_FILES = 20
 const OPEN_LINES = 1500
 
 type By = SessionView['changed_files'][number]['by']
 
-/** Who changed a file, in words. */
+/** Describes who changed a file. */
 function authorsOf(by: By, conversationId: string): string {
   const { by: words } = text.changes
   const nameOf = ({ conversation_id, title }: By[number]) => {

@@ -6,7 +6,7 @@ import { useMay } from '../scopes.ts'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
 
-/** Every snapshot of the files that can be put back. */
+/** All checkpoints that can be restored. */
 export function Checkpoints({
   conversationId,
   onRestore,

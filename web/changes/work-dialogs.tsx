@@ -2,25 +2,25 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { newId } from '../../src/protocol/ids.ts'
 import { Dialog } from '../controls/dialog.tsx'
-import { useNotices } from '../controls/notices.tsx'
-import { PutBackDialog } from '../restoring/put-back-dialog.tsx'
+import { useToasts } from '../controls/toasts.tsx'
+import { FileChangeDialog } from '../restoring/file-change-dialog.tsx'
 import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts } from '../transcript/diff-view.tsx'
 
 interface WorkDialogProps {
   conversationId: string
-  /** Then it has to wait. */
+  /** Disables the action while a run is active. */
   isRunning: boolean
   onClose(): void
 }
 
 export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
-  const { show } = useNotices()
-  // A retry after a lost answer has no second effect.
+  const { show } = useToasts()
+  // The idempotency key makes a retry after a lost response safe.
   const [wish, setWish] = useState(() => ({ message: '', key: newId('msg') }))
   const { message, key } = wish
-  // Approving covers the files as they are now, not as they were when last shown.
+  // Refetch often, because approving covers the current files, not those shown when the dialog opened.
   const session = useQuery({
     queryKey: [...keys.work(conversationId), 'to approve'],
     queryFn: () => server.session(conversationId),
@@ -76,7 +76,7 @@ export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialog
 
 export function ResetDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
   return (
-    <PutBackDialog
+    <FileChangeDialog
       conversationId={conversationId}
       words={text.reset}
       look="danger"

@@ -3,7 +3,7 @@ import { newId } from '../../src/protocol/ids.ts'
 import { server } from '../server.ts'
 import { text } from '../text.ts'
 
-/** A text that goes along with a message. */
+/** A text, or an image as a data URL, attached to a message. */
 export interface Attached {
   id: string
   name: string
@@ -13,7 +13,7 @@ export interface Attached {
 
 const MAX_BYTES = 4_000_000
 
-/** Reads what was dropped or chosen; says of what can't be sent why. */
+/** Reads dropped or chosen files, and returns a reason for each file that can't be attached. */
 export async function readAttachments(
   files: readonly File[],
 ): Promise<{ read: Attached[]; refused: string[] }> {
@@ -30,18 +30,30 @@ export async function readAttachments(
 
 async function contentOf(file: File): Promise<string | { refused: string }> {
   if (file.size > MAX_BYTES) return { refused: text.composer.tooLarge(file.name) }
-  // A folder, or what may not be read, looks like a file until then.
+  // Folders and unreadable files look like files until they are read.
   const bytes = await file.arrayBuffer().catch(() => null)
   if (bytes === null) return { refused: text.composer.notReadable(file.name) }
+  if (imageTypes.has(file.type)) return await dataUrl(file)
   const content = textIn(new Uint8Array(bytes))
   if (content === null) return { refused: text.composer.noText(file.name) }
   return content === '' ? { refused: text.composer.isEmpty(file.name) } : content
 }
 
-/** As many as the server takes with a message. */
+const imageTypes = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
+
+function dataUrl(file: File): Promise<string | { refused: string }> {
+  return new Promise((resolve) => {
+    const reader = new FileReader()
+    reader.addEventListener('load', () => resolve(reader.result as string))
+    reader.addEventListener('error', () => resolve({ refused: text.composer.notReadable(file.name) }))
+    reader.readAsDataURL(file)
+  })
+}
+
+/** The server's limit per message. */
 export const MAX_ATTACHED = 20
 
-/** Those that went with a message, to go along once more. */
+/** Loads the attachments of a sent message, to attach them again. */
 export async function readSent(
   conversationId: string,
   attachments: readonly { name: string; sha256: string }[],

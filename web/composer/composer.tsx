@@ -2,13 +2,14 @@ import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useS
 import type { QueueView } from '../../src/protocol/api/runs.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { bytesOf, shortened, titleFrom } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
 import { explain, keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
 import { type Attached, MAX_ATTACHED, readAttachments } from './attachments.ts'
+import { ConversationOptions } from './conversation-options.tsx'
 import type { Draft } from './draft.ts'
 import { changeDraft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
@@ -17,10 +18,10 @@ import { isNamed, mentionAt, withMention, withoutMention } from './mention.ts'
 import { sendDraft } from './outbox.ts'
 import { draftOf } from './queued.ts'
 
-/** Conversations that were given a title here, by their first message. */
+/** Conversations that this page has titled after their first message. */
 const titled = new Set<string>()
 
-/** Where a message is written. What was not sent is kept, through reloads too. */
+/** The message composer. Unsent text survives reloads. */
 export function Composer({
   conversationId,
   queue,
@@ -30,7 +31,7 @@ export function Composer({
   queue: QueueView | null
   isUntitled: boolean
 }) {
-  const { attempt, show } = useNotices()
+  const { attempt, show } = useToasts()
   const { draft, unsent, lost, isSending, isKept } = useUnsaid(conversationId)
   const { attached } = draft
   const mayWrite = useMay('conversations:write')
@@ -55,10 +56,10 @@ export function Composer({
     field.current?.focus()
     await attempt(async () => {
       await reading.current
-      // The page hears a little later that it has a title now.
+      // `isUntitled` is updated late, so `titled` prevents setting the title twice.
       if (isUntitled && content.trim() !== '' && !titled.has(conversationId)) {
         titled.add(conversationId)
-        // Before the message: else it would be an event between what is said.
+        // Set the title before sending; otherwise its event would appear between message and answer.
         await server
           .changeConversation(conversationId, { title: titleFrom(content) })
           .catch(() => titled.delete(conversationId))
@@ -73,7 +74,7 @@ export function Composer({
     if (queue?.active) await attempt(() => server.stop(conversationId))
   }
 
-  /** Sending waits for what is still being read. */
+  /** Sending waits for attachments that are still being read. */
   const reading = useRef<Promise<unknown>>(Promise.resolve())
   function attach(files: Iterable<File>): void {
     const given = [...files]
@@ -90,7 +91,7 @@ export function Composer({
         })
         for (const message of reasons) show({ message, conversationId, isProblem: true })
       })
-      // Sending must not wait for what will never be there.
+      // A failed read must not block sending.
       .catch((error: unknown) => show({ message: explain(error), conversationId, isProblem: true }))
     focusComposer()
   }
@@ -117,13 +118,13 @@ export function Composer({
   }
 
   function paste(event: ClipboardEvent<HTMLTextAreaElement>): void {
-    // Cells and formatted text come with a picture of themselves.
+    // Spreadsheet cells and formatted text include an image of themselves; paste the text instead.
     if (event.clipboardData.files.length === 0 || event.clipboardData.types.includes('text/plain')) return
     event.preventDefault()
     attach(event.clipboardData.files)
   }
 
-  // Wherever on the page a file is dropped, it is meant for the message; the browser would leave the page for it.
+  // Accept files dropped anywhere on the page; otherwise the browser would navigate to the file.
   const latest = useRef(attach)
   latest.current = attach
   useEffect(() => {
@@ -131,7 +132,7 @@ export function Composer({
       if (!event.dataTransfer?.types.includes('Files')) return
       event.preventDefault()
       setOver(event.type === 'dragover')
-      // A dialog covers it: a file dropped there was not meant for the composer.
+      // A file dropped on an open dialog is not meant for the composer.
       if (event.type === 'drop' && !document.querySelector('dialog[open]'))
         latest.current(event.dataTransfer.files)
     }
@@ -204,7 +205,7 @@ export function Composer({
           aria-activedescendant={mention ? choices.activeId(listId) : undefined}
           onChange={(event) => {
             const content = event.target.value
-            // A file that was named and is not any more does not go along.
+            // Drop files whose @mention was deleted.
             const isStill = (path: string) => !isNamed(draft.content, path) || isNamed(content, path)
             change({ content, files: draft.files.filter(isStill) })
             setCaret(event.target.selectionStart)
@@ -234,17 +235,18 @@ export function Composer({
           {queue?.active ? text.composer.queue : text.composer.send}
         </Button>
       </div>
+      <ConversationOptions conversationId={conversationId} />
     </form>
   )
 }
 
-/** Messages that wait their turn; each can be taken back. */
+/** Queued messages, each with a button that removes it. */
 function Waiting({ queue, conversationId }: { queue: QueueView | null; conversationId: string }) {
-  const { attempt, show } = useNotices()
+  const { attempt, show } = useToasts()
   if (!queue || queue.items.length === 0) return null
 
   async function takeOut(item: QueueView['items'][number]): Promise<void> {
-    // What goes along can be read as long as it is there.
+    // Load the attachments first: they can be read only while the message is queued.
     const draft = await draftOf(conversationId, item)
     await server.removeQueued(conversationId, item.run_id)
     const message = text.composer.takenOut(shortened(item.content, 60))
@@ -273,7 +275,7 @@ function Waiting({ queue, conversationId }: { queue: QueueView | null; conversat
   )
 }
 
-/** What was sent and may not have arrived: sent again as it is, it is accepted once. */
+/** Messages whose delivery is unknown. Resending one unchanged is safe, because its key is accepted once. */
 function Unsent({
   drafts,
   conversationId,

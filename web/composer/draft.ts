@@ -1,22 +1,22 @@
 import { newId } from '../../src/protocol/ids.ts'
 import type { Attached } from './attachments.ts'
 
-/** A message as it is written. */
+/** A message that is being written. */
 export interface Draft {
   content: string
-  /** Files named with @, which the model sees whole. */
+  /** Files mentioned with @; their full text goes to the model. */
   files: readonly string[]
-  /** Texts that go along. */
+  /** Attached texts. */
   attached: readonly Attached[]
-  /** Sent again unchanged, it is accepted once; whatever changes it makes it another message. */
+  /** Idempotency key: an unchanged draft is accepted once; every edit sets a new key. */
   key: string
 }
 
 export interface Drafts {
   draft: Draft
-  /** Sent, and not known to be accepted: the first was sent first. */
+  /** Sent but not confirmed, in sending order. */
   unsent: readonly Draft[]
-  /** Names of texts that went along and were lost with the tab they were in. */
+  /** Names of attachments that were lost when their tab was closed. */
   lost: readonly string[]
 }
 
@@ -24,7 +24,7 @@ export function emptyDraft(): Draft {
   return { content: '', files: [], attached: [], key: newId('msg') }
 }
 
-/** As another message. */
+/** Returns the draft with a new key, as a different message. */
 export function renewed(draft: Draft): Draft {
   return { ...draft, key: newId('msg') }
 }

@@ -3,17 +3,17 @@ import { newId } from '../../src/protocol/ids.ts'
 import { type Draft, type Drafts, emptyDraft, isEmpty } from './draft.ts'
 import { keep, stored } from './kept-drafts.ts'
 
-/** Text that a person has written, mostly in a conversation, and that the server has not accepted yet. */
+/** Text that the server has not accepted yet, usually of one conversation. */
 export interface Unsaid extends Drafts {
-  /** They are on their way. */
+  /** True while messages are being sent. */
   isSending: boolean
-  /** Whether it would survive a reload. */
+  /** True if the drafts would survive a reload. */
   isKept: boolean
 }
 
 type Written = Partial<Pick<Draft, 'content' | 'files' | 'attached'>>
 
-/** Of every conversation, so that looking elsewhere loses nothing. */
+/** By conversation, so that switching views loses nothing. */
 const known = new Map<string, Unsaid>()
 const listeners = new Set<() => void>()
 
@@ -33,7 +33,7 @@ export function unsaidOf(conversationId: string): Unsaid {
   return found
 }
 
-/** What was kept: a single message goes back into the field; unchanged it is still the same one. */
+/** Loads the stored drafts. A single unconfirmed message returns to the composer and keeps its key. */
 function begun(conversationId: string): Unsaid {
   const { draft, unsent, lost } = stored(conversationId) ?? { draft: emptyDraft(), unsent: [], lost: [] }
   const isSingle = isEmpty(draft) && unsent.length === 1
@@ -46,26 +46,26 @@ export function changeDraft(conversationId: string, change: (before: Draft) => W
   put(conversationId, { ...draft, ...change(draft), key: newId('msg') }, unsent)
 }
 
-/** Takes what is in the field out to be sent; what is written meanwhile is another message. */
+/** Moves the composer's text to the unsent messages; text typed from then on is a new message. */
 export function takeDraft(conversationId: string): void {
   const { draft, unsent } = unsaidOf(conversationId)
   if (draft.content.trim() !== '') put(conversationId, emptyDraft(), [...unsent, draft])
 }
 
-/** Queue it after messages that are being sent, without touching the composer's text. */
+/** Adds a message after those being sent, without changing the composer's text. */
 export function addUnsent(conversationId: string, also: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
-  // It may be in the field, where its answer was lost.
+  // The composer may hold the same message, if the response to it was lost.
   put(conversationId, draft.key === also.key ? emptyDraft() : draft, [...without(unsent, also.key), also])
 }
 
-/** It was accepted: nothing of it need be kept. */
+/** Removes an accepted message. */
 export function settle(conversationId: string, { key }: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
   put(conversationId, draft, without(unsent, key))
 }
 
-/** It was not accepted, or a person wants to change it: back into the field, before what was written meanwhile. */
+/** Puts a message back into the composer, before the text there: it was rejected, or the user wants to edit it. */
 export function takeBack(conversationId: string, sent: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
   const rest = without(unsent, sent.key)
@@ -79,7 +79,7 @@ export function takeBack(conversationId: string, sent: Draft): void {
   put(conversationId, merged, rest)
 }
 
-/** It may or may not have been accepted. Unchanged it can safely be sent again, so nothing is added to it. */
+/** Keeps a message whose acceptance is unknown. It stays unchanged, so that resending it is safe. */
 export function hold(conversationId: string, sent: Draft): void {
   const { draft, unsent } = unsaidOf(conversationId)
   if (isEmpty(draft) && unsent.length === 1) put(conversationId, sent, [])

@@ -8,20 +8,20 @@ const SHOWN = 8
 
 export interface Choices {
   paths: readonly string[]
-  /** There is none like this. */
+  /** No file matches. */
   isNone: boolean
   active: number
   setActive(index: number): void
   activeId(listId: string): string | undefined
-  /** True when the key was meant for the list. */
+  /** Returns true if the list handled the key. */
   handle(event: KeyboardEvent, choose: (path: string) => void): boolean
 }
 
-/** The project's files that match the text after an @; null without one. */
+/** Files that match the text after an @. `typed` is null when there is no @. */
 export function useFileChoices(conversationId: string, typed: string | null): Choices {
   const [marked, setMarked] = useState({ typed, index: 0 })
   const [dismissed, setDismissed] = useState<string | null>(null)
-  // Only as long as it is being typed.
+  // The dismissal ends with the mention.
   if (dismissed !== null && typed === null) setDismissed(null)
   const found = useQuery({
     queryKey: [...keys.files(conversationId), 'named', typed],
@@ -29,11 +29,11 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
     enabled: typed !== null,
     placeholderData: keepPreviousData,
   })
-  // Whatever else is typed begins at the top.
+  // New input resets the selection to the first entry.
   const active = marked.typed === typed ? marked.index : 0
   const setActive = (index: number) => setMarked({ typed, index })
   const items = found.data?.items ?? []
-  // While the answer is under way, only what fits what has been typed meanwhile.
+  // Until the new results arrive, filter the old ones by the new input.
   const fitting = found.isPlaceholderData
     ? items.filter((path) => path.toLowerCase().includes(typed?.toLowerCase() ?? ''))
     : items

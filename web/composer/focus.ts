@@ -1,5 +1,5 @@
-/** For what goes away when it is pressed: the focus would fall out of the page, and what is typed then would be shortcuts. */
+/** For controls that disappear when pressed: without a focused field, typing would trigger shortcuts. */
 export function focusComposer(): void {
-  // Where there is no keyboard, one would come up.
+  // On touch devices, focusing would open the on-screen keyboard.
   if (matchMedia('(hover: hover)').matches) document.querySelector<HTMLElement>('.composer textarea')?.focus()
 }

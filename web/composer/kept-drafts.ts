@@ -1,7 +1,7 @@
 import type { Attached } from './attachments.ts'
 import { type Draft, type Drafts, isEmpty, renewed } from './draft.ts'
 
-/** As it is in the browser's storage. Texts that go along are in the tab's own, apart: they change seldom and may be large. */
+/** The stored form. Attached texts are stored separately in sessionStorage: they rarely change and may be large. */
 interface Plain extends Omit<Draft, 'attached'> {
   attached?: { id: string; name: string }[]
 }
@@ -12,13 +12,13 @@ interface Stored {
 }
 
 const ATTACHED = 'waymark.attached.'
-/** A tab has room for about five million characters; this leaves some for words. */
+/** A tab can store about five million characters; this leaves room for message text. */
 const MAX_ATTACHED_CHARACTERS = 3_500_000
 
 const nameOf = (conversationId: string) => `waymark.draft.${conversationId}`
 const attachedNameOf = (conversationId: string) => `${ATTACHED}${conversationId}`
 
-/** This tab's own; in a tab that has none yet, the last of another. */
+/** This tab's drafts, or the latest of another tab if this one has none. */
 export function stored(conversationId: string): Drafts | null {
   return own(conversationId) ?? ofAnother(conversationId)
 }
@@ -32,11 +32,11 @@ function own(conversationId: string): Drafts | null {
 function ofAnother(conversationId: string): Drafts | null {
   const plain = read(localStorage, nameOf(conversationId)) as Stored | null
   const drafts = plain && asDrafts(plain, [])
-  // Without what went along it is another message.
+  // Without its attachments it is a different message, so it needs a new key.
   return drafts && { ...drafts, draft: drafts.lost.length > 0 ? renewed(drafts.draft) : drafts.draft }
 }
 
-/** What can't be read any more is as good as nothing. */
+/** Treats unreadable data as missing. */
 function read(storage: Storage, name: string): unknown {
   try {
     return JSON.parse(storage.getItem(name) ?? 'null')
@@ -62,13 +62,13 @@ function isPlain(value: Partial<Plain> | undefined): value is Plain {
   return typeof value?.content === 'string' && typeof value.key === 'string' && Array.isArray(value.files)
 }
 
-/** Whether all of it would survive a reload. */
+/** Stores the drafts. Returns true if all of them would survive a reload. */
 export function keep(conversationId: string, before: Drafts, now: Drafts): boolean {
   const name = nameOf(conversationId)
   const text = JSON.stringify({ draft: plain(now.draft), unsent: now.unsent.map(plain) } satisfies Stored)
   const isNothing = isEmpty(now.draft) && now.unsent.length === 0
   const areTextsKept = keepAttached(conversationId, before, now)
-  // Also when it is nothing: this tab has had its say, and takes nothing over from others.
+  // Store empty drafts too, so that this tab does not load another tab's drafts.
   const isKept = write(sessionStorage, name, text)
   const isOurs = isOneOf(before, read(localStorage, name) as Stored | null)
   if (isNothing) {
@@ -77,7 +77,7 @@ export function keep(conversationId: string, before: Drafts, now: Drafts): boole
   return isKept && areTextsKept
 }
 
-/** When there is no room for it, nothing older stays in its place. */
+/** If sessionStorage is full, removes the old value instead of leaving it outdated. */
 function write(storage: Storage, name: string, text: string): boolean {
   try {
     storage.setItem(name, text)
@@ -104,7 +104,7 @@ function keepAttached(conversationId: string, before: Drafts, now: Drafts): bool
   return attachedCharacters() + text.length <= MAX_ATTACHED_CHARACTERS && write(sessionStorage, name, text)
 }
 
-/** In all conversations. */
+/** The total of all conversations. */
 function attachedCharacters(): number {
   return Object.entries(sessionStorage).reduce(
     (sum, [name, text]) => sum + (name.startsWith(ATTACHED) ? String(text).length : 0),
@@ -116,7 +116,7 @@ function attachedOf({ draft, unsent }: Drafts): Attached[] {
   return [...unsent, draft].flatMap(({ attached }) => attached)
 }
 
-/** Another tab's words are not ours to remove. */
+/** True if the stored drafts are this tab's; another tab's must not be removed. */
 function isOneOf({ draft, unsent }: Drafts, there: Stored | null): boolean {
   const keys = new Set([draft, ...unsent].map(({ key }) => key))
   return there !== null && [there.draft, ...(there.unsent ?? [])].some((one) => keys.has(one?.key))

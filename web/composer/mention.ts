@@ -1,4 +1,4 @@
-/** A file that is being named: from its @ to the caret. */
+/** The mention being typed, from its @ to the caret. */
 export interface Mention {
   start: number
   typed: string
@@ -9,7 +9,7 @@ export function mentionAt(content: string, caret: number): Mention | null {
   return found ? { start: caret - (found[1] ?? '').length - 1, typed: found[1] ?? '' } : null
 }
 
-/** The text with the whole path in the place of what was typed, and where the caret goes. */
+/** Replaces the typed mention with the full path, and returns the new caret position. */
 export function withMention(
   content: string,
   { start, typed }: Mention,
@@ -20,12 +20,12 @@ export function withMention(
   return { content: named + rest, caret: named.length + (rest.startsWith(' ') ? 1 : 0) }
 }
 
-/** Whether a text names this file: whole, and not one whose name only begins like it. */
+/** True if the text mentions exactly this file, not just a path that starts with it. */
 export function isNamed(content: string, path: string): boolean {
   return content.split(`@${path}`).some((rest, index) => index > 0 && endsHere(rest))
 }
 
-/** The text with a file named as a word, which does not go along. */
+/** Turns the mention of a file into plain text. */
 export function withoutMention(content: string, path: string): string {
   return content
     .split(`@${path}`)

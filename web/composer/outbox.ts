@@ -5,22 +5,22 @@ import { type Draft, renewed } from './draft.ts'
 import { addUnsent, hold, setSending, settle, takeBack, takeDraft, unsaidOf } from './drafts.ts'
 
 /**
- * Sends the composer's text after earlier messages whose acceptance is unknown: in order, each with its own key, so that
- * none is accepted twice. Throws when one was not accepted; that one and all after it are kept.
+ * Sends earlier messages whose acceptance is unknown, then the composer's text: in order, each with its own key, so that
+ * none is accepted twice. Throws when a message is not accepted; that message and all after it are kept.
  */
 export async function sendDraft(conversationId: string): Promise<void> {
   takeDraft(conversationId)
   await sendAll(conversationId)
 }
 
-/** Sends another message the same way; what is in the field stays there. */
+/** Sends another message in the same way, without changing the composer's text. */
 export async function sendAlso(conversationId: string, draft: Draft): Promise<void> {
   addUnsent(conversationId, draft)
   await sendAll(conversationId)
 }
 
 async function sendAll(conversationId: string): Promise<void> {
-  // The send that is under way continues with this one.
+  // The send in progress picks this message up.
   if (unsaidOf(conversationId).isSending) return
   setSending(conversationId, true)
   try {
@@ -46,7 +46,7 @@ async function send(conversationId: string, draft: Draft): Promise<void> {
     settle(conversationId, draft)
   } catch (error) {
     const isOther = error instanceof RequestError && error.code === 'idempotency_key_reused'
-    // It was accepted with attachments that were lost since, with the tab they were in.
+    // The server accepted it earlier with attachments that this tab has lost since.
     if (isOther && attached.length === 0) return settle(conversationId, draft)
     const isRefused = error instanceof RequestError && !(error.mayPass && error.status >= 500)
     // Later messages must not overtake it.

@@ -4,7 +4,7 @@ import { readSent } from './attachments.ts'
 import { type Draft, emptyDraft } from './draft.ts'
 import { takeBack } from './drafts.ts'
 
-/** A message that waits, as it was written; with all that goes along as long as it waits. */
+/** Turns a queued message back into a draft, with its attachments. */
 export async function draftOf(
   conversationId: string,
   { content, active_files, attachments }: QueueView['items'][number],
@@ -17,7 +17,7 @@ export async function draftOf(
   }
 }
 
-/** All that wait, by their ids: read before something takes them out, so that nothing of them is lost. */
+/** Drafts of all queued messages by id. Read them before clearing the queue, so that no attachments are lost. */
 export async function waitingDrafts(conversationId: string): Promise<Map<string, Draft>> {
   const { items } = await server.queue(conversationId)
   const drafts = await Promise.all(
@@ -26,7 +26,7 @@ export async function waitingDrafts(conversationId: string): Promise<Map<string,
   return new Map(drafts)
 }
 
-/** Back into the field, in the order in which they waited. */
+/** Puts the messages back into the composer in queue order. */
 export function takeAllBack(
   conversationId: string,
   cleared: readonly { message_id: string; content: string }[],

@@ -4,7 +4,7 @@ import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/co
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { Foldable } from '../controls/foldable.tsx'
 import { More } from '../controls/more.tsx'
-import { dateOf, numberOf, shortened } from '../format.ts'
+import { dateOf, numberOf, shortened, usageText } from '../format.ts'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -16,11 +16,11 @@ interface ContextProps {
   conversationId: string
   at: number | null
   responseId: string | null
-  /** What was said, as far as it has been read. */
+  /** The loaded part of the transcript. */
   transcript: Transcript | null
 }
 
-/** What the model was sent for each answer: by origin and tokens, as a picture and in full. */
+/** The model requests, each by origin and tokens, as a chart and in full. */
 export function ContextView({ conversationId, at, responseId, transcript }: ContextProps) {
   const list = useInfiniteQuery({
     queryKey: [...keys.responses(conversationId), 'list'],
@@ -39,12 +39,28 @@ export function ContextView({ conversationId, at, responseId, transcript }: Cont
     },
     enabled: list.isSuccess && (wanted !== undefined || at !== null),
   })
+  const total = useQuery({
+    queryKey: [...keys.responses(conversationId), 'total'],
+    queryFn: () => server.usage(conversationId),
+  })
   if (list.isPending) return <p className="loading">{text.looking}</p>
   if (list.isError) return <p className="failure">{explain(list.error)}</p>
   if (responses.length === 0) return <p className="empty">{text.context.none}</p>
   return (
     <div className="context">
       <nav className="responses" aria-label={text.context.responses}>
+        {total.data && (
+          <p className="quiet total">
+            {text.context.total(
+              usageText({
+                input: total.data.input_tokens,
+                output: total.data.output_tokens,
+                cached: total.data.cached_tokens,
+                cost: total.data.cost ?? undefined,
+              }),
+            )}
+          </p>
+        )}
         <ul>
           {responses.map((response) => (
             <li key={response.response_id}>
@@ -103,10 +119,12 @@ function Response({ response }: { response: ResponseDetails }) {
           <>
             <dt>{text.context.usage}</dt>
             <dd>
-              {text.transcript.usage(
-                numberOf(response.usage.input_tokens),
-                numberOf(response.usage.output_tokens),
-              )}
+              {usageText({
+                input: response.usage.input_tokens,
+                output: response.usage.output_tokens,
+                cached: response.usage.cached_tokens,
+                cost: response.usage.cost,
+              })}
             </dd>
           </>
         )}
@@ -125,7 +143,7 @@ function Response({ response }: { response: ResponseDetails }) {
   )
 }
 
-/** One bar for what was sent, one for what the provider had already; each as wide as it is long. */
+/** One bar for sent parts and one for parts not sent, with widths proportional to tokens. */
 function Picture({ parts }: { parts: readonly ContextPartView[] }) {
   const sent = groupParts(parts, true)
   const known = groupParts(parts, false)
@@ -205,7 +223,7 @@ function PartsTable({ parts }: { parts: readonly ContextPartView[] }) {
   )
 }
 
-/** To the byte; laid out for reading if one wants. */
+/** Formatted JSON, or the exact bytes on request. */
 function Body({ name, body }: { name: string; body: string }) {
   const [isOpen, setOpen] = useState(false)
   const [isRaw, setRaw] = useState(false)

@@ -1,7 +1,7 @@
 import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
 import { text } from '../text.ts'
 
-/** What the model was told, summed up by where it came from, in the order in which it was told. */
+/** Parts of a request summed by origin, in request order. */
 export interface PartGroup {
   type: string
   tokens: number
@@ -23,7 +23,7 @@ export function tokensOf(groups: readonly PartGroup[]): number {
   return groups.reduce((sum, group) => sum + group.tokens, 0)
 }
 
-/** What the provider has from earlier requests, as one part among the others. */
+/** Shows everything held from earlier requests as one part. */
 export function withHeld({
   parts,
   held,
@@ -38,7 +38,7 @@ export function withHeld({
   return [part, ...parts]
 }
 
-/** Which of so many, in words: a path with its lines, a role, a name. */
+/** Identifies a part within its type: a path with lines, a name, a role or a call id. */
 export function nameOfOrigin(origin: ContextPartView['origin']): string {
   const lines = origin.start_line === undefined ? '' : `:${origin.start_line}–${origin.end_line ?? ''}`
   return [

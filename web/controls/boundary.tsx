@@ -3,11 +3,11 @@ import { text } from '../text.ts'
 
 interface BoundaryState {
   problem: string | null
-  /** What could not be drawn. */
+  /** The children that failed to render. */
   children: ReactNode
 }
 
-/** What can't be drawn says so, and everything else stays. What comes in its place is tried again. */
+/** Shows an error for children that fail to render, and tries again when the children change. */
 export class Boundary extends Component<{ children: ReactNode }, BoundaryState> {
   override state: BoundaryState = { problem: null, children: null }
 

@@ -15,7 +15,7 @@ export function Button({ icon, look = 'plain', className = '', children, ...rest
   )
 }
 
-/** A button that shows only its icon; its name is read out and shown beside the pointer. */
+/** A button with only an icon; its name is the label and the tooltip. */
 export function IconButton({
   icon,
   name,

@@ -8,12 +8,12 @@ interface DialogProps {
   title: string
   children: ReactNode
   onClose(): void
-  /** What the main button does; the dialog closes afterwards unless it fails. */
+  /** The main button. The dialog closes afterwards unless `run` fails. */
   action?: { label: string; look?: 'main' | 'danger'; run(): Promise<unknown>; isReady?: boolean }
   wide?: boolean
 }
 
-/** The browser's own dialog: it keeps the focus inside, closes with Escape, and gives the focus back. */
+/** A native dialog, which traps the focus, closes with Escape and restores the focus. */
 export function Dialog({ title, children, onClose, action, wide = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const heading = useId()
@@ -23,7 +23,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
   useEffect(() => {
     const element = dialog.current
     element?.showModal()
-    // Closing it gives the focus back to where it was, if that is still there.
+    // Closing restores the previous focus, if that element still exists.
     return () => {
       element?.close()
       requestAnimationFrame(() => {
@@ -32,7 +32,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
     }
   }, [])
 
-  /** By the browser, which gives the focus back to where it was. Its own event comes later: by then another one may have been asked for. */
+  // The native `close` event fires later, when another dialog may already be open, so `close` reports it immediately.
   const isTold = useRef(false)
   function close(): void {
     dialog.current?.close()
@@ -68,7 +68,7 @@ export function Dialog({ title, children, onClose, action, wide = false }: Dialo
       onClose={tell}
       onCancel={(event) => {
         event.preventDefault()
-        // What is under way would go on unseen.
+        // The action in progress would continue unseen.
         if (!isBusy) close()
       }}
     >

@@ -1,7 +1,7 @@
 import { type ReactNode, useId } from 'react'
 import { Icon } from './icon.tsx'
 
-/** A heading that opens and closes what lies below it. */
+/** A heading that expands and collapses its content. */
 export function Foldable({
   isOpen,
   onToggle,

@@ -1,4 +1,4 @@
-/** Drawn here, so that no font and no other file is needed. */
+/** Inline SVG paths, so that no icon font or other file is needed. */
 const paths = {
   plus: 'M12 5v14M5 12h14',
   close: 'M6 6l12 12M18 6L6 18',

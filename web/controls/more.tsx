@@ -7,7 +7,7 @@ interface Pages {
   fetchNextPage(): Promise<unknown>
 }
 
-/** The rest of a list that is read page by page. */
+/** Loads the next page of a list. */
 export function More({ list }: { list: Pages }) {
   if (!list.hasNextPage) return null
   return (

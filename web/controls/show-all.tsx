@@ -2,7 +2,7 @@ import { focusComposer } from '../composer/focus.ts'
 import { text } from '../text.ts'
 import { Button } from './button.tsx'
 
-/** Goes away when it is pressed: what was folded for its length is there then. */
+/** Expands truncated content; the button disappears when pressed. */
 export function ShowAll({ onPress }: { onPress(): void }) {
   return (
     <Button

@@ -2,9 +2,9 @@ import { useState } from 'react'
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
 import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import { Dialog } from '../controls/dialog.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { dateOf, shortened } from '../format.ts'
-import { go, placeOf } from '../location.tsx'
+import { go, parseAddress } from '../location.tsx'
 import { keys, queries, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 
@@ -34,14 +34,14 @@ export function RenameDialog({ conversation: { id, title }, onClose }: DialogPro
 }
 
 export function DeleteConversationDialog({ conversation: { id, title, queued }, onClose }: DialogProps) {
-  const { show } = useNotices()
+  const { show } = useToasts()
   const name = title ?? text.conversations.untitled
   async function remove(): Promise<void> {
     const drafts = await waitingDrafts(id)
     const { undo_until, cleared } = await server.deleteConversation(id)
-    // They are in its field when it is brought back.
+    // The composer holds them if the deletion is undone.
     takeAllBack(id, cleared, drafts)
-    if (placeOf(location.href).conversationId === id) go({}, 'replace')
+    if (parseAddress(location.href).conversationId === id) go({}, 'replace')
     show({
       message: text.conversations.deleted(name, dateOf(undo_until)),
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),

@@ -5,7 +5,7 @@ import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { More } from '../controls/more.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { dateOf, whenOf } from '../format.ts'
 import { go, Link, usePlace } from '../location.tsx'
 import { useMay } from '../scopes.ts'
@@ -15,10 +15,10 @@ import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.t
 import { inFamilyOrder } from './family-order.ts'
 
 const PAGE = 50
-/** Runs begin and end elsewhere, too. */
+/** Refetch interval: other clients start runs, too. */
 const LOOK_AGAIN_MS = 2500
 
-type Asked = { type: 'rename' | 'delete'; conversation: Conversation }
+type OpenDialog = { type: 'rename' | 'delete'; conversation: Conversation }
 
 export function ConversationList({
   search,
@@ -28,9 +28,9 @@ export function ConversationList({
   onChosen(): void
 }) {
   const { conversationId } = usePlace()
-  const { attempt } = useNotices()
+  const { attempt } = useToasts()
   const [typed, setTyped] = useState('')
-  const [asked, setAsked] = useState<Asked | null>(null)
+  const [dialog, setDialog] = useState<OpenDialog | null>(null)
   const q = useDeferredValue(typed.trim())
   const list = useInfiniteQuery({
     queryKey: [...keys.conversations, q],
@@ -87,7 +87,7 @@ export function ConversationList({
               aria-current={conversation.id === conversationId ? 'page' : undefined}
               onClick={() => {
                 onChosen()
-                // Focus the composer when it is drawn.
+                // Wait until the composer is rendered.
                 setTimeout(focusComposer)
               }}
             >
@@ -107,12 +107,12 @@ export function ConversationList({
                 <IconButton
                   icon="edit"
                   name={text.conversations.rename(titleOf(conversation))}
-                  onClick={() => setAsked({ type: 'rename', conversation })}
+                  onClick={() => setDialog({ type: 'rename', conversation })}
                 />
                 <IconButton
                   icon="trash"
                   name={text.conversations.delete(titleOf(conversation))}
-                  onClick={() => setAsked({ type: 'delete', conversation })}
+                  onClick={() => setDialog({ type: 'delete', conversation })}
                 />
               </span>
             )}
@@ -120,33 +120,33 @@ export function ConversationList({
         ))}
       </ul>
       <More list={list} />
-      {asked?.type === 'rename' && (
-        <RenameDialog conversation={asked.conversation} onClose={() => setAsked(null)} />
+      {dialog?.type === 'rename' && (
+        <RenameDialog conversation={dialog.conversation} onClose={() => setDialog(null)} />
       )}
-      {asked?.type === 'delete' && (
-        <DeleteConversationDialog conversation={asked.conversation} onClose={() => setAsked(null)} />
+      {dialog?.type === 'delete' && (
+        <DeleteConversationDialog conversation={dialog.conversation} onClose={() => setDialog(null)} />
       )}
     </nav>
   )
 }
 
 const BEGUN = 'waymark.begun'
-/** A second press comes within this time, if it is one. */
+/** A second press within this time counts as a double press. */
 const PRESSED_TWICE_MS = 400
 let starting: Promise<string> | null = null
 
-/** Answers which one was begun. Pressed twice, it begins one. */
+/** Starts a conversation and returns its id. A double press starts only one. */
 export async function startConversation(): Promise<string> {
   starting ??= begin().finally(() => setTimeout(() => (starting = null), PRESSED_TWICE_MS))
   const id = await starting
   go({ conversationId: id })
   refresh(id)
-  // When it is drawn.
+  // Wait until the composer is rendered.
   setTimeout(focusComposer)
   return id
 }
 
-/** The one that was begun here last, if nothing has been said in it yet, is as good as new. */
+/** Reuses the conversation that this tab created last, if it is still empty. */
 async function begin(): Promise<string> {
   const { items } = await server.listConversations({ limit: 20 })
   const begun = items.find((conversation) => conversation.id === sessionStorage.getItem(BEGUN))

@@ -1,12 +1,12 @@
 import type { Conversation } from '../../src/protocol/api/conversations.ts'
 
-/** A conversation in the list, and how many forks deep it lies below one that is in the list, too. */
+/** A listed conversation, and its fork depth below a listed ancestor. */
 export interface Listed {
   conversation: Conversation
   depth: number
 }
 
-/** Forks below what they were forked from; families in the order of whichever of them changed last. */
+/** Sorts forks below their parents, and families by their most recent change. */
 export function inFamilyOrder(conversations: readonly Conversation[]): Listed[] {
   const here = new Map(conversations.map((conversation) => [conversation.id, conversation]))
   const children = new Map<string, Conversation[]>()

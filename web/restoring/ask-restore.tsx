@@ -3,7 +3,7 @@ import { RestoreDialog } from './restore-dialog.tsx'
 
 const AskContext = createContext<(checkpointId: string) => void>(() => {})
 
-/** Wherever files can be put back in a conversation, it is first shown what that will do. */
+/** Opens the restore dialog, which previews the changes before it restores files. */
 export function RestoreProvider({
   conversationId,
   isRunning,

@@ -9,7 +9,7 @@ export interface FilesReport {
 
 const SHOWN = 100
 
-/** What will be done, or was done, to which files. */
+/** Lists the files to restore, to delete and to skip. */
 export function ReportedFiles({ report }: { report: FilesReport }) {
   const { restored, deleted, skipped } = report
   if (restored.length + deleted.length + skipped.length === 0) return <p>{text.work.nothingToDo}</p>

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
-import { PutBackDialog } from './put-back-dialog.tsx'
+import { FileChangeDialog } from './file-change-dialog.tsx'
 
 export function RestoreDialog({
   conversationId,
@@ -16,7 +16,7 @@ export function RestoreDialog({
 }) {
   const body = { checkpoint_id: checkpointId }
   return (
-    <PutBackDialog
+    <FileChangeDialog
       conversationId={conversationId}
       words={text.restore}
       isRunning={isRunning}
@@ -33,7 +33,7 @@ export function RestoreDialog({
 
 const SHOWN = 100
 
-/** Files that the checkpoint does not have: a restore leaves them as they are. */
+/** Files that are not in the checkpoint; a restore does not change them. */
 function LeftOut({ conversationId, checkpointId }: { conversationId: string; checkpointId: string }) {
   const checkpoint = useQuery({
     queryKey: [...keys.work(conversationId), 'left out', checkpointId],

@@ -1,26 +1,19 @@
-import type { Transcript } from '../../src/replay/transcript.ts'
+import type { ToolItem, Transcript } from '../../src/replay/transcript.ts'
 
-/** Tools of whose effect on files every bit is on record, or that have none. */
-const known = new Set([
-  'read_file',
-  'write_to_file',
-  'replace_in_file',
-  'delete_file',
-  'list_files',
-  'search_files',
-  'get_tool_result',
-  'set_title',
-])
-
-/** Whether something has run since the last checkpoint that may have changed files without saying so. */
+/** True if a tool that may have changed files without recording it has run since the last checkpoint. */
 export function hasRunCommands(transcript: Transcript): boolean {
   const run = transcript.entries.findLast((entry) => entry.type === 'run')
   if (run?.type !== 'run' || run.endedAt !== null) return false
   return run.items.some(
     (item) =>
       item.type === 'tool' &&
-      !known.has(item.name ?? '') &&
-      item.phase !== 'arguments' &&
+      mayHaveChangedFiles(item) &&
       (item.approval === null || item.approval.status === 'approved'),
   )
+}
+
+function mayHaveChangedFiles({ details, output, endedAt }: ToolItem): boolean {
+  if (details?.file_effect !== undefined) return details.file_effect === 'unrecorded'
+  // Not started yet, or a ledger of an earlier version: those count once there is output.
+  return endedAt !== null || (output ?? null) !== null
 }

@@ -16,7 +16,7 @@ interface FilesThenProps {
   transcript: Transcript | null
 }
 
-/** The files are asked for a few times a second while it moves. */
+/** Limits requests for files while the scrubber moves. */
 const PAUSE_MS = 250
 const SHOWN = 500
 
@@ -50,7 +50,7 @@ export function FilesThen({ conversationId, at: moving, isNow, transcript }: Fil
   )
 }
 
-/** Follows a value, with a pause between one step and the next. */
+/** Throttles a value to one change per PAUSE_MS. */
 function useSlower(value: number): number {
   const [followed, follow] = useState(value)
   const latest = useRef(value)
@@ -77,7 +77,7 @@ function Paths({
 }) {
   const differing = new Map(changed.map((file) => [file.path, file]))
   const isMeant = (path: string) => filter === '' || path.toLowerCase().includes(filter.toLowerCase())
-  // What differs first: that is what one looks for. What came later was not there, but is worth a line.
+  // Changed files come first, because users look for those; files added later are listed, too.
   const first = changed.filter((file) => isMeant(file.path)).map((file) => file.path)
   const rest = items.filter((path) => !differing.has(path))
   return (

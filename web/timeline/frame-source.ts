@@ -3,10 +3,10 @@ import { applyFrames } from '../../src/replay/reduce.ts'
 import { emptyTranscript, type Transcript } from '../../src/replay/transcript.ts'
 import { server } from '../server.ts'
 
-/** The ledger of a conversation to go to and fro in: read in blocks, each once. */
+/** Random access to a conversation's ledger, read and cached in blocks. */
 export interface FrameSource {
   frame(at: number): Promise<AnyFrame | undefined>
-  /** The transcript as it was at an event; of a long one, its end. */
+  /** The transcript at an event; only the end of a long one. */
   transcript(at: number): Promise<Transcript>
 }
 
@@ -16,7 +16,7 @@ const AT_LEAST = 200
 export function createFrameSource(conversationId: string): FrameSource {
   const blocks = new Map<number, { reading: Promise<AnyFrame[]>; upTo: number }>()
 
-  /** The block that holds this event. The last one still grows: it is read again when it does not reach that far. */
+  /** Reads a block. The last block still grows, so it is read again when it does not reach `at`. */
   function block(number: number, at = Number.POSITIVE_INFINITY): Promise<AnyFrame[]> {
     const known = blocks.get(number)
     const last = (number + 1) * BLOCK
@@ -27,7 +27,7 @@ export function createFrameSource(conversationId: string): FrameSource {
       (frames) => {
         entry.upTo = frames.at(-1)?.event_id ?? 0
       },
-      // One that could not be read is asked for again.
+      // Retry a failed block on the next request.
       () => blocks.delete(number),
     )
     return entry.reading
@@ -38,7 +38,7 @@ export function createFrameSource(conversationId: string): FrameSource {
       return (await block(blockOf(at), at)).find((frame) => frame.event_id === at)
     },
     async transcript(at) {
-      /** The last first. */
+      /** Newest block first. */
       const found: AnyFrame[][] = []
       for (let number = blockOf(at); ; number--) {
         const frames = (await block(number, Math.min(at, (number + 1) * BLOCK))).filter(
@@ -59,7 +59,7 @@ function blockOf(at: number): number {
   return Math.floor((at - 1) / BLOCK)
 }
 
-/** Pages have a size as well as a length, so a block may take several. */
+/** Pages are also limited in bytes, so a block may take several. */
 async function read(conversationId: string, from: number, to: number): Promise<AnyFrame[]> {
   const pages: AnyFrame[][] = []
   for (let before = to + 1; before > from; ) {

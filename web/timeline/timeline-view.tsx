@@ -18,8 +18,8 @@ import { type Replay, speeds, useReplay } from './use-replay.ts'
 interface TimelineProps {
   conversationId: string
   head: number | null
-  /** Another one whenever something has left the line. */
-  epoch: number
+  /** Changes whenever events leave the line. */
+  cutCount: number
   lastMessage: number
   at: number | null
 }
@@ -30,27 +30,33 @@ export function TimelineView({ head, ...props }: TimelineProps) {
 }
 
 const MAX_MESSAGES = 20_000
-/** More would be a solid line. */
+/** More ticks would merge into a solid line. */
 const MAX_TICKS = 500
 
-function Timeline({ conversationId, head, epoch, lastMessage, at: start }: TimelineProps & { head: number }) {
-  const replay = useReplay(conversationId, head, epoch, start)
+function Timeline({
+  conversationId,
+  head,
+  cutCount,
+  lastMessage,
+  at: start,
+}: TimelineProps & { head: number }) {
+  const replay = useReplay(conversationId, head, cutCount, start)
   const { at } = replay
   const messages = useQuery({
-    queryKey: [...keys.conversation(conversationId), 'messages', lastMessage, epoch],
+    queryKey: [...keys.conversation(conversationId), 'messages', lastMessage, cutCount],
     queryFn: ({ signal }) => allMessages(conversationId, signal),
     placeholderData: keepPreviousData,
   })
   const asked = useMemo(() => (messages.data ?? []).filter(({ role }) => role === 'user'), [messages.data])
   const ticks = asked.filter((_, index) => index % Math.ceil(asked.length / MAX_TICKS) === 0)
 
-  // Keep the address in sync, so that it can be shared; changes of the address move the view.
+  // Keep the address in sync, so that it can be shared; an address change moves the view.
   const written = useRef(start)
   const { move } = replay
   useEffect(() => {
     if (start !== written.current) move(start ?? head)
     written.current = start
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another address leads elsewhere
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only an address change moves the view
   }, [start])
   useEffect(() => {
     const timer = setTimeout(() => {
@@ -180,7 +186,7 @@ function Scrubber({
 const SHOWN_ROWS = 60
 const nothing = () => {}
 
-/** The end of the transcript as it was then; there is nothing to be done here but look. */
+/** The end of the transcript at this event, read-only. */
 function RowsThen({ replay, conversationId }: { replay: Replay; conversationId: string }) {
   const transcript = useDeferredValue(replay.transcript)
   const end = useRef<HTMLDivElement>(null)

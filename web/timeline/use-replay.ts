@@ -17,16 +17,21 @@ export interface Replay {
   setSpeed(speed: number): void
 }
 
-/** Long pauses between messages are shortened. */
+/** Longer pauses are shortened to this. */
 const LONGEST_PAUSE_MS = 1500
 
-/** Goes through a conversation as it went, with its timing. `start` is where; without it, at the end. */
-export function useReplay(conversationId: string, head: number, epoch: number, start: number | null): Replay {
+/** Replays a conversation with its original timing, from event `start`; null starts at the end. */
+export function useReplay(
+  conversationId: string,
+  head: number,
+  cutCount: number,
+  start: number | null,
+): Replay {
   const [source, setSource] = useState(() => createFrameSource(conversationId))
-  const [lastEpoch, setLastEpoch] = useState(epoch)
-  if (epoch !== lastEpoch) {
-    setLastEpoch(epoch)
-    // What was read may not be on the line any more.
+  const [lastCutCount, setLastCutCount] = useState(cutCount)
+  if (cutCount !== lastCutCount) {
+    setLastCutCount(cutCount)
+    // Cached events may no longer be on the line.
     setSource(createFrameSource(conversationId))
   }
   const [at, setAt] = useState(() => Math.min(start ?? head, head))
@@ -38,9 +43,9 @@ export function useReplay(conversationId: string, head: number, epoch: number, s
   const [speed, setSpeed] = useState<number>(speeds[0])
   const [error, setError] = useState<unknown>(null)
 
-  // At the end it is over, also when there is more later.
+  // Stop at the end, even if events are added later.
   if (isPlaying && at >= head) setPlaying(false)
-  // A line that was cut may not reach as far any more.
+  // A cut may have shortened the line.
   const here = Math.min(at, head)
   useEffect(() => {
     let isGone = false
@@ -81,7 +86,7 @@ export function useReplay(conversationId: string, head: number, epoch: number, s
     speed,
     error,
     move: (to) => setAt(Math.min(Math.max(1, Math.round(to)), head)),
-    // From the end it begins anew.
+    // Playing from the end restarts at the first event.
     play: (next) => {
       if (next && at >= head) setAt(1)
       setPlaying(next)

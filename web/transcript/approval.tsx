@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import type { QuestionView } from '../../src/protocol/api/runs.ts'
+import type { AnswerApproval, QuestionView } from '../../src/protocol/api/runs.ts'
 import { visibleFields } from '../../src/protocol/visible-text.ts'
 import type { ToolItem } from '../../src/replay/transcript.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
+import { useShortcuts } from '../keyboard.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { useKept } from './open-parts.tsx'
@@ -16,15 +17,15 @@ interface ApprovalProps {
   runId: string
 }
 
-/** Asks before a tool runs. Shows all of what would run, and can't be answered with yes before that. */
+/** Asks for approval of a tool call. Shows the full call, and enables Allow only once it is loaded. */
 export function Approval({ tool, conversationId, runId }: ApprovalProps) {
-  const { attempt } = useNotices()
+  const { attempt } = useToasts()
   const callId = tool.toolCallId ?? ''
   const name = tool.name ?? tool.toolType
   const [reason, setReason] = useKept(`reason ${runId} ${tool.key}`, '')
   const [isSent, setSent] = useState(false)
   const [grant, setGrant] = useState({ network: false, outside: false })
-  const [always, setAlways] = useState(false)
+  const [always, setAlways] = useState<Always>('once')
   const question = useQuery({
     queryKey: keys.question(conversationId, runId, callId),
     queryFn: () => server.question(conversationId, runId, callId),
@@ -32,7 +33,7 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
   })
 
   const { confinement } = question.data ?? {}
-  // It asked for the network, and would run without it.
+  // The call requests network access but would run without it.
   const isWithout =
     confinement?.wants_network === true && !confinement.network && !grant.network && !grant.outside
 
@@ -45,7 +46,9 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
           tool_call_id: callId,
           approved,
           ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
-          ...(approved ? { question_sha256: question.data?.question_sha256, grant, always } : {}),
+          ...(approved
+            ? { question_sha256: question.data?.question_sha256, grant, always: alwaysOf(always) }
+            : {}),
         })
       } catch (error) {
         setSent(false)
@@ -53,6 +56,15 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
       }
     })
   }
+
+  useShortcuts({
+    y: () => {
+      if (!isSent && question.data) void answer(true)
+    },
+    n: () => {
+      if (!isSent) void answer(false)
+    },
+  })
 
   return (
     <div className="approval" role="group" aria-label={text.tools.mayItRun(name)}>
@@ -62,7 +74,17 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
       {question.data?.confinement && (
         <Confinement confinement={question.data.confinement} grant={grant} onGrant={setGrant} />
       )}
-      <Choice isOn={always} onChange={setAlways} name={text.tools.always} />
+      <select
+        aria-label={text.tools.how}
+        value={always}
+        onChange={(event) => setAlways(event.target.value as Always)}
+      >
+        {choicesFor(name, question.data?.prefix ?? null).map(([value, label]) => (
+          <option key={value} value={value}>
+            {label}
+          </option>
+        ))}
+      </select>
       <input
         value={reason}
         onChange={(event) => setReason(event.target.value)}
@@ -79,7 +101,33 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
   )
 }
 
-/** Field by field, so that no value can look like another field. */
+/** How long an approval lasts: once, or a rule and where it applies. */
+type Always = 'once' | `${'exact' | 'prefix' | 'tool'} ${'conversation' | 'workspace'}`
+
+function alwaysOf(always: Always): AnswerApproval['always'] {
+  if (always === 'once') return false
+  const [match, scope] = always.split(' ') as ['exact', 'workspace']
+  return { match, scope }
+}
+
+function choicesFor(name: string, prefix: string | null): [Always, string][] {
+  const calls = text.tools.always
+  return [
+    ['once', calls.once],
+    ['exact conversation', calls.here(calls.exact)],
+    ['exact workspace', calls.everywhere(calls.exact)],
+    ...(prefix === null
+      ? []
+      : ([
+          ['prefix conversation', calls.here(calls.prefix(prefix))],
+          ['prefix workspace', calls.everywhere(calls.prefix(prefix))],
+        ] satisfies [Always, string][])),
+    ['tool conversation', calls.here(calls.tool(name))],
+    ['tool workspace', calls.everywhere(calls.tool(name))],
+  ]
+}
+
+/** Renders each field separately, so that no value can pass for another field. */
 function Question({ written }: { written: string }) {
   const fields = useMemo(() => visibleFields(written), [written])
   return (
@@ -125,7 +173,7 @@ interface Grant {
   outside: boolean
 }
 
-/** Where the program would run as things are chosen, and what a person may grant it besides. */
+/** Describes the sandbox for the current choices, and offers the grants. */
 function Confinement({
   confinement,
   grant,

@@ -1,6 +1,6 @@
 import type { RunEntry } from '../../src/replay/transcript.ts'
 
-/** Whether a tool of the run waits for approval. */
+/** True if a tool call of the run is waiting for approval. */
 export function isAsking(run: RunEntry): boolean {
   return (
     run.endedAt === null &&

@@ -11,9 +11,9 @@ export const CodeBlock = memo(function CodeBlock({
 }: {
   code: string
   language: string | undefined
-  /** Of a file; else the language's is shown. */
+  /** File name; without it, the language is shown. */
   name?: string
-  /** Still being written: then it is not worth colouring. */
+  /** True while the code is streaming; it is highlighted only afterwards. */
   isOpen?: boolean
 }) {
   const known = /^[\w+#-]+/.exec(language ?? '')?.[0] ?? ''

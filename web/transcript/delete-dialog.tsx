@@ -2,12 +2,12 @@ import type { QueueView } from '../../src/protocol/api/runs.ts'
 import type { MessageEntry, Transcript } from '../../src/replay/transcript.ts'
 import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import { Dialog } from '../controls/dialog.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { dateOf, shortened } from '../format.ts'
 import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
-import { bringBack } from './bring-back.ts'
+import { undeleteMessage } from './undelete.ts'
 
 export function DeleteDialog({
   conversationId,
@@ -22,7 +22,7 @@ export function DeleteDialog({
   queue: QueueView | null
   onClose(): void
 }) {
-  const notices = useNotices()
+  const toasts = useToasts()
   const askRestore = useAskRestore()
   const later = transcript.entries.filter((entry) => entry.at >= message.at)
   const messages = later.filter((entry) => entry.type === 'message').length
@@ -35,13 +35,13 @@ export function DeleteDialog({
       message.messageId,
     )
     takeAllBack(conversationId, cleared, drafts)
-    const undo = { label: text.undo, run: () => bringBack(conversationId, message.messageId, notices) }
+    const undo = { label: text.undo, run: () => undeleteMessage(conversationId, message.messageId, toasts) }
     const restore = {
       label: text.deletion.restoreFiles,
       stays: true,
       run: async () => askRestore(checkpoint_id ?? ''),
     }
-    notices.show({
+    toasts.show({
       message: text.deletion.done(messages, dateOf(undo_until)),
       details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
       conversationId,

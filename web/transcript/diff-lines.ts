@@ -1,4 +1,4 @@
-/** A unified diff as rows with line numbers. Names and modes are told elsewhere. */
+/** A row of a unified diff with line numbers. File names and modes are shown elsewhere. */
 export interface DiffLine {
   kind: 'same' | 'added' | 'removed' | 'gap'
   before: number | null
@@ -16,7 +16,7 @@ export function diffLines(diff: string): DiffLine[] {
     if (hunk) {
       before = Number(hunk[1])
       after = Number(hunk[2])
-      // What comes first needs no mark that something was left out before it, unless it says what.
+      // The first hunk needs no gap row, unless its header has context text.
       if (isInside || hunk[3]) rows.push({ kind: 'gap', before: null, after: null, text: hunk[3] ?? '' })
       isInside = true
     } else if (!isInside) {

@@ -37,7 +37,6 @@ function Line({ line: { kind, before, after, text: content } }: { line: DiffLine
   )
 }
 
-/** How much a file has changed. */
 export function Counts({ additions, deletions }: { additions: number; deletions: number }) {
   return (
     <span className="counts">

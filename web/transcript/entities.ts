@@ -14,7 +14,7 @@ const named: Readonly<Record<string, string>> = {
   times: '×',
 }
 
-/** The entities that a person is likely to write; others stay as they are written. */
+/** Decodes common entities and leaves others unchanged. */
 export function decodeEntities(text: string): string {
   if (!text.includes('&')) return text
   return text.replaceAll(/&(#x[0-9a-f]{1,6}|#\d{1,7}|[a-z]{2,8});/gi, (whole, name: string) => {

@@ -6,16 +6,16 @@ import { changeDraft, unsaidOf } from '../composer/drafts.ts'
 import { isNamed } from '../composer/mention.ts'
 import { sendDraft } from '../composer/outbox.ts'
 import { Dialog } from '../controls/dialog.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { titleFrom } from '../format.ts'
 import { go } from '../location.tsx'
-import { sayRestored } from '../restoring/say-restored.ts'
+import { sayRestored } from '../restoring/restored-toast.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 
 const ways = ['keep', 'restore', 'copy'] as const
 
-/** After an event; or just before a message, which then is in the fork's composer, or is reworded here and sent at once. */
+/** After an event; or just before a message, which moves to the fork's composer or is reworded here and sent. */
 export type ForkPlace =
   | { type: 'after'; eventNumber: number }
   | { type: 'before' | 'reworded'; message: MessageEntry }
@@ -28,16 +28,16 @@ export function ForkDialog({
 }: {
   conversationId: string
   place: ForkPlace
-  /** Of what is forked. */
+  /** The parent's title. */
   title: string
   onClose(): void
 }) {
-  const notices = useNotices()
+  const toasts = useToasts()
   const message = place.type === 'after' ? null : place.message
   const { attachments = [] } = message ?? {}
   const isReworded = place.type === 'reworded'
   const rewording = `edit.${message?.messageId}`
-  // A second press, or a retry after a lost answer, makes no second fork; a different request does.
+  // The key prevents a second fork after a double press or a lost response; a changed request gets a new key.
   const [wish, setWish] = useState(() => ({
     title: isReworded ? '' : text.fork.of(parentTitle).slice(0, 500),
     content: (isReworded && unsaidOf(rewording).draft.content) || (message?.content ?? ''),
@@ -46,7 +46,7 @@ export function ForkDialog({
   }))
   const { title, content, files, key } = wish
   const change = (part: Partial<typeof wish>) => setWish({ ...wish, ...part, key: newId('msg') })
-  /** Kept when the dialog is closed, and through a reload. */
+  /** Stores the rewording, so that it survives closing the dialog and a reload. */
   function reword(next: string): void {
     setWish({ ...wish, content: next })
     changeDraft(rewording, () => ({ content: next === message?.content ? '' : next }))
@@ -55,7 +55,7 @@ export function ForkDialog({
   async function fork(): Promise<void> {
     const attached = await readSent(conversationId, attachments)
     const name = title.trim() || titleFrom(content || parentTitle)
-    // After a lost answer it is the same request, whatever the wording is by then.
+    // Keep the title, so that a retry after a lost response is the same request even if the message was edited.
     setWish((before) => ({ ...before, title: name }))
     const made = await server.fork(
       conversationId,
@@ -68,16 +68,16 @@ export function ForkDialog({
       },
       { idempotencyKey: key },
     )
-    if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, notices)
-    // What was to be said is in the fork's field before it is sent from there: nothing of it is lost should that fail.
+    if (made.restored) sayRestored(made.id, made.restored, made.restored.safety_checkpoint, toasts)
+    // Put the message into the fork's composer before sending it, so that a failed send loses nothing.
     if (message) changeDraft(made.id, () => ({ content, files: stillNamed(message), attached }))
     if (isReworded) changeDraft(rewording, () => ({ content: '' }))
     go({ conversationId: made.id })
     refresh(made.id)
-    if (isReworded) void notices.attempt(() => sendDraft(made.id))
+    if (isReworded) void toasts.attempt(() => sendDraft(made.id))
   }
 
-  /** Files that were named before and are not any more do not go along. */
+  /** Drops files whose @mention was deleted. */
   function stillNamed({ content: before, activeFiles }: MessageEntry): string[] {
     return activeFiles.filter((path) => !isNamed(before, path) || isNamed(content, path))
   }

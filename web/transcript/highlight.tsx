@@ -1,7 +1,7 @@
 import type { Root, RootContent } from 'hast'
 import { Fragment, type ReactNode, useEffect, useMemo, useState } from 'react'
 
-/** Colours come with a file of their own, which is loaded when there is code to be seen. */
+/** The highlighter is a separate chunk, loaded when code is first shown. */
 type Highlight = (code: string, language: string) => Root | null
 
 let loading: Promise<Highlight> | null = null
@@ -28,7 +28,7 @@ export function Highlighted({ code, language }: { code: string; language: string
         if (!isGone) setHighlight(() => found)
       },
       () => {
-        // Without colours it can be read as well; the next piece of code asks again.
+        // Show plain code; the next code block retries.
         loading = null
       },
     )
@@ -54,7 +54,7 @@ function element(node: RootContent): ReactNode {
   return <span className={Array.isArray(names) ? names.join(' ') : undefined}>{elements(node.children)}</span>
 }
 
-/** The language that a file's name tells. */
+/** Guesses the language from the file extension. */
 export function languageOf(path: string): string {
   const extension = path.slice(path.lastIndexOf('.') + 1).toLowerCase()
   return languages[extension] ?? extension

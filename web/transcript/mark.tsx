@@ -5,18 +5,18 @@ import type { Mark } from '../../src/replay/transcript.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { Icon, type IconName } from '../controls/icon.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { numberOf } from '../format.ts'
 import { Link } from '../location.tsx'
 import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { useMay } from '../scopes.ts'
 import { keys, queries, server } from '../server.ts'
 import { text } from '../text.ts'
-import { bringBack } from './bring-back.ts'
 import { Markdown } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
 import { Edit } from './tool-card.tsx'
+import { undeleteMessage } from './undelete.ts'
 
 interface MarkProps {
   mark: Mark
@@ -24,9 +24,9 @@ interface MarkProps {
   conversationId: string
 }
 
-/** What happened between what was said. */
+/** An event between messages, such as a restore or a fork. */
 export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkProps) {
-  const notices = useNotices()
+  const toasts = useToasts()
   const askRestore = useAskRestore()
   const mayWrite = useMay('conversations:write')
   const mayChangeFiles = useMay('workspace:write')
@@ -88,9 +88,9 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
             look="quiet"
             icon="restore"
             disabled={!mayWrite}
-            onClick={() => void notices.attempt(() => bringBack(conversationId, mark.messageId, notices))}
+            onClick={() => void toasts.attempt(() => undeleteMessage(conversationId, mark.messageId, toasts))}
           >
-            {text.marks.bringBack}
+            {text.marks.undelete}
           </Button>
         </Divider>
       )
@@ -129,7 +129,7 @@ function Skipped({ skipped }: { skipped: readonly { path: string; reason: string
   )
 }
 
-/** Where the model's memory was shortened: opens to what was kept and what was not. */
+/** A memory checkpoint; expands to the kept and the dropped events. */
 function MemoryMark({
   frame,
   at,
@@ -165,7 +165,7 @@ function MemoryDetails({
   at: number
   conversationId: string
 }) {
-  const { attempt, show } = useNotices()
+  const { attempt, show } = useToasts()
   const mayWrite = useMay('conversations:write')
   const isReadOnly = useReadOnly()
   const memory = useQuery({

@@ -5,13 +5,13 @@ import { CodeBlock } from './code-block.tsx'
 import { decodeEntities } from './entities.ts'
 
 /**
- * Markdown as React elements. HTML never comes to be: what looks like it is shown as it is written, and links lead only to
- * where a link may lead.
+ * Renders Markdown as React elements. It never creates HTML: HTML in the source is shown as text, and links are limited to
+ * safe protocols.
  */
 export const Markdown = memo(function Markdown({ source, isOpen }: { source: string; isOpen: boolean }) {
   const blocks = useMemo(() => read(source, isOpen), [source, isOpen])
   if (!blocks) return <div className="markdown raw">{source}</div>
-  // A link may be told what it leads to further down.
+  // Link definitions may come after their use, so they are part of each block's memo key.
   const links = Object.keys(blocks.links).length === 0 ? '' : JSON.stringify(blocks.links)
   return (
     <div className="markdown">
@@ -29,8 +29,8 @@ export const Markdown = memo(function Markdown({ source, isOpen }: { source: str
 })
 
 /**
- * While a text is being written its last mark may not be closed yet; it is read as if it were. Null for what is nested deeper than
- * anybody writes: it is shown as it is.
+ * Parses Markdown. While a text streams, its last marker may be unclosed, so it is closed first. Returns null if the nesting
+ * is too deep for the parser; the source is then shown as plain text.
  */
 function read(source: string, isOpen: boolean) {
   try {
@@ -40,7 +40,7 @@ function read(source: string, isOpen: boolean) {
   }
 }
 
-/** Drawn again only when its own text has changed: most of a long answer never does. */
+/** Re-renders only when its own text changes; most blocks of a long answer never do. */
 const Block = memo(
   function Block({ token, isLast }: { raw: string; links: string; token: Token; isLast: boolean }) {
     return <>{block(token, isLast)}</>
@@ -71,7 +71,7 @@ function block(token: Token, isLast: boolean): ReactNode {
     case 'html':
       return <p className="raw">{token.raw}</p>
     default:
-      // A loose piece of text in a list, or what a later version may bring.
+      // Loose text in a list, or a token type of a later parser version.
       return inner(token) ? <Fragment>{inlineOf(inner(token))}</Fragment> : token.raw
   }
 }
@@ -82,7 +82,7 @@ function blocksOf(tokens: readonly Token[], isLast: boolean): ReactNode {
   ))
 }
 
-/** The page has its own headings; those of an answer lie below them. */
+/** Shifts headings down two levels, below the page's own headings. */
 function heading({ depth, tokens }: Tokens.Heading): ReactNode {
   const Name = `h${Math.min(depth + 2, 6)}` as 'h3'
   return (
@@ -160,7 +160,7 @@ function inline(token: Token): ReactNode {
     case 'link':
       return <SafeLink href={token.href as string}>{inlineOf(token.tokens)}</SafeLink>
     case 'image':
-      // Not loaded: the request would tell its host what was read here.
+      // Images are not loaded: the request would reveal to the host what is being read.
       return (
         <SafeLink href={token.href as string}>{(token.text as string) || (token.href as string)}</SafeLink>
       )
@@ -174,7 +174,7 @@ function inline(token: Token): ReactNode {
   }
 }
 
-/** Null when it leads nowhere that a model should send anybody. */
+/** Null for protocols that model output must not link to. */
 export function safeAddress(href: string): string | null {
   const decoded = decodeEntities(href).trim()
   return /^(https?:\/\/|mailto:)/i.test(decoded) && URL.canParse(decoded) ? decoded : null

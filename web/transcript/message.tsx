@@ -18,7 +18,7 @@ interface MessageProps {
   onAct(action: MessageAction, message: MessageEntry): void
 }
 
-/** What a person said, as they wrote it, and what can be done from here. */
+/** A user message, unformatted, with its actions. */
 export const MessageRow = memo(function MessageRow({ message, conversationId, onAct }: MessageProps) {
   const { content, timestamp, activeFiles, attachments, checkpointId } = message
   const isReadOnly = useReadOnly()
@@ -65,7 +65,7 @@ export const MessageRow = memo(function MessageRow({ message, conversationId, on
 const LONG_LINES = 24
 const LONG_CHARACTERS = 2500
 
-/** A long one is folded: one has written it oneself. */
+/** Long messages are collapsed, because the user knows their own text. */
 function Said({ content, id }: { content: string; id: string }) {
   const [isWhole, keep] = useKept(`said ${id}`, false)
   const lines = content.split('\n')

@@ -1,6 +1,6 @@
 import { createContext, type ReactNode, useContext, useMemo, useState } from 'react'
 
-/** What a person has opened, closed or begun to write in rows: kept here, since what is out of sight is not drawn. */
+/** UI state of rows, such as expanded cards and typed text; kept here because off-screen rows are unmounted. */
 type KeptParts = Map<string, unknown>
 
 const KeptPartsContext = createContext<KeptParts>(new Map())
@@ -21,7 +21,7 @@ export function useKept<T>(key: string, byItself: T): [T, (value: T) => void] {
   return [value, keep]
 }
 
-/** Has its default until a person opens or closes it. */
+/** Open state with a default that applies until the user toggles it. */
 export function useOpen(key: string, byItself: boolean): [boolean, () => void] {
   const [isOpen, keep] = useKept(key, byItself)
   return [isOpen, () => keep(!isOpen)]

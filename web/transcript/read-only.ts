@@ -1,6 +1,6 @@
 import { createContext, use } from 'react'
 
-/** In the timeline there is nothing to be done but look: what stands there is over. */
+/** True in the timeline, which shows the past and offers no actions. */
 export const ReadOnly = createContext(false)
 
 export function useReadOnly(): boolean {

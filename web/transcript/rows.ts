@@ -1,6 +1,6 @@
 import type { Entry, Item, Mark, MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
 
-/** A transcript as what is drawn one below the other: long runs fall apart, so that only what is in sight need be drawn. */
+/** A row of the virtual list. Runs are split into several rows, so that only the visible parts are rendered. */
 export type Row =
   | { type: 'message'; key: string; message: MessageEntry }
   | { type: 'run'; key: string; run: RunEntry }
@@ -11,7 +11,7 @@ export type Row =
 const known = new WeakMap<Entry, readonly Row[]>()
 
 export function rowsOf(transcript: Transcript): Row[] {
-  // What it was called before anything was said is told by its title.
+  // Hide renames before the first message; the heading already shows the title.
   const first = transcript.from > 1 ? 0 : transcript.entries.findIndex((entry) => entry.type === 'message')
   return transcript.entries.flatMap((entry, index) => {
     if (entry.type === 'mark' && entry.mark.kind === 'title' && (first < 0 || index < first)) return []
@@ -51,7 +51,7 @@ function rowsOfRun(run: RunEntry): Row[] {
   ]
 }
 
-/** Each message has its checkpoint, and says so itself. */
+/** Checkpoints are hidden, because each message offers its own. */
 function isShown(mark: Mark): boolean {
   return mark.kind !== 'checkpoint'
 }

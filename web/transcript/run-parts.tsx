@@ -1,10 +1,10 @@
-import { memo } from 'react'
+import { memo, useEffect, useState } from 'react'
 import type { Item, ReasoningItem, RunEntry, TextItem } from '../../src/replay/transcript.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
 import { Icon } from '../controls/icon.tsx'
-import { dateOf, durationOf, numberOf, timeOf } from '../format.ts'
+import { dateOf, durationOf, timeOf, usageText } from '../format.ts'
 import { Link } from '../location.tsx'
 import { useMay } from '../scopes.ts'
 import { text } from '../text.ts'
@@ -32,7 +32,7 @@ interface ItemProps {
   runId: string
   conversationId: string
   isOver: boolean
-  /** It is the run's last part so far. */
+  /** True for the run's last item so far. */
   isLast: boolean
 }
 
@@ -118,6 +118,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
       <p className="at-work" role="status">
         <span className="dots" aria-hidden="true" />
         {isAsking(run) ? text.transcript.waitsForYou : text.transcript.atWork}
+        {!isReadOnly && <Elapsed run={run} />}
       </p>
     )
   }
@@ -135,7 +136,14 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
       <div className="run-end">
         <span>{text.transcript.took(durationOf(run.startedAt, run.endedAt))}</span>
         {usage && (
-          <span>{text.transcript.usage(numberOf(usage.input_tokens), numberOf(usage.output_tokens))}</span>
+          <span>
+            {usageText({
+              input: usage.input_tokens,
+              output: usage.output_tokens,
+              cached: usage.cached_input_tokens,
+              cost: usage.cost,
+            })}
+          </span>
         )}
         {!isReadOnly && (
           <span className="row-actions">
@@ -153,6 +161,25 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
     </>
   )
 })
+
+const SECOND_MS = 1000
+
+/** How long the run has taken so far, and the countdown to a retry. Not announced: it changes every second. */
+function Elapsed({ run }: { run: RunEntry }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), SECOND_MS)
+    return () => clearInterval(timer)
+  }, [])
+  const seconds = (ms: number) => Math.max(0, Math.round(ms / SECOND_MS))
+  const left = run.retryAt === null ? 0 : seconds(Date.parse(run.retryAt) - now)
+  return (
+    <span className="quiet" aria-hidden="true">
+      {text.transcript.elapsed(seconds(now - Date.parse(run.startedAt)))}
+      {run.retryAt !== null && ` · ${run.reason ?? ''} ${text.transcript.retryIn(left)}`}
+    </span>
+  )
+}
 
 function RunError({
   run,

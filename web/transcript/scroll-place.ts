@@ -1,10 +1,10 @@
-/** Where one was in a conversation, kept for this tab: a reload shows the same picture. */
+/** The scroll position in a conversation, kept per tab, so that a reload shows the same view. */
 export interface ScrollPlace {
-  /** The first row in sight. */
+  /** The first visible row. */
   key: string
-  /** The event at which its entry begins. */
+  /** The event at which its entry starts. */
   at: number
-  /** How far below the upper edge it begins; less than 0 when it begins above it. */
+  /** Offset of the row from the top edge; negative if the row starts above it. */
   top: number
 }
 
@@ -19,13 +19,13 @@ export function keptPlace(conversationId: string): ScrollPlace | null {
   }
 }
 
-/** Null for the end, which is where one is by default. */
+/** Null stands for the end, the default. */
 export function keepPlace(conversationId: string, place: ScrollPlace | null): void {
   try {
     if (place === null) sessionStorage.removeItem(nameOf(conversationId))
     else sessionStorage.setItem(nameOf(conversationId), JSON.stringify(place))
   } catch {
-    // Without room for it one begins at the end.
+    // If storage is full, a reload starts at the end.
   }
 }
 
@@ -37,14 +37,14 @@ export function placeIn(scroller: HTMLElement): ScrollPlace | null {
   return { key, at: Number(at), top: row.getBoundingClientRect().top - edge }
 }
 
-/** How far one has to go to be there; nothing while it is not drawn yet. */
+/** The scroll distance to a position; 0 while its row is not rendered. */
 export function distanceTo(scroller: HTMLElement, { key, top }: ScrollPlace): number {
   const row = rowsIn(scroller).find((one) => one.dataset.row === key)
   if (!row) return 0
   return row.getBoundingClientRect().top - scroller.getBoundingClientRect().top - top
 }
 
-/** As they lie below each other: they need not be in that order in the document. */
+/** Rows in visual order, which may differ from document order. */
 function rowsIn(scroller: HTMLElement): HTMLElement[] {
   const rows = [...scroller.querySelectorAll<HTMLElement>('[data-row]')]
   return rows.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)

@@ -13,7 +13,7 @@ interface SentAlongProps {
   conversationId: string
 }
 
-/** What went with a message: the files it named, and the texts, which can be opened. */
+/** A message's mentioned files and its attachments, which can be expanded. */
 export function SentAlong({ message, conversationId }: SentAlongProps) {
   const { messageId, activeFiles, attachments } = message
   const [opened, open] = useKept<number | null>(`along ${messageId}`, null)
@@ -58,5 +58,9 @@ function Attachment({
   })
   if (attachment.isPending) return <p className="loading">{text.looking}</p>
   if (attachment.isError) return <p className="failure">{explain(attachment.error)}</p>
-  return <CodeBlock code={attachment.data.content} language={languageOf(name)} name={name} />
+  const { content, media_type } = attachment.data
+  if (media_type !== undefined && content.startsWith(`data:${media_type};base64,`)) {
+    return <img className="attached-image" src={content} alt={name} />
+  }
+  return <CodeBlock code={content} language={languageOf(name)} name={name} />
 }

@@ -19,7 +19,7 @@ interface ToolProps {
   tool: ToolItem
   conversationId: string
   runId: string
-  /** The run has ended: nothing goes on here any more. */
+  /** True when the run has ended. */
   isOver: boolean
 }
 
@@ -66,7 +66,7 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   )
 })
 
-/** A diff that fills more than a screen is opened by who wants to read it. */
+/** Longer diffs stay collapsed, because they fill more than a screen. */
 const SHORT_LINES = 60
 
 function isShort(edits: readonly FileEdit[]): boolean {
@@ -76,7 +76,7 @@ function isShort(edits: readonly FileEdit[]): boolean {
 
 function stateOf(tool: ToolItem, isOver: boolean): State {
   if (tool.approval?.status === 'denied') return 'denied'
-  // The question was never answered.
+  // The approval was never answered.
   if (tool.phase === 'failed') return tool.approval?.status === 'requested' ? 'not-run' : 'failed'
   if (tool.phase === 'output' || tool.endedAt !== null) return 'done'
   if (isOver || tool.status === 'incomplete') return 'broken-off'
@@ -84,7 +84,7 @@ function stateOf(tool: ToolItem, isOver: boolean): State {
   return tool.phase === 'arguments' && tool.argumentsJson === undefined ? 'writing' : 'running'
 }
 
-/** What a person wants to know of a call at a glance. */
+/** The most informative argument of a call. */
 function summaryOf(tool: ToolItem): string {
   const given = tool.argumentsJson
   if (typeof given === 'object' && given !== null) {
@@ -102,7 +102,7 @@ function Arguments({ tool, isOpen }: { tool: ToolItem; isOpen: boolean }) {
   return (
     <>
       {shown !== '' && shown !== '{}' && (
-        // Where a diff tells the same, they need not be in sight.
+        // Collapsed when a diff shows the same content.
         <details className="tool-section" open={isOpen}>
           <summary>{text.tools.arguments}</summary>
           <pre tabIndex={0}>
@@ -143,7 +143,7 @@ function Output({
 }) {
   const [isWhole, setWhole] = useKept(`output ${tool.toolCallId} ${tool.key}`, false)
   const end = useRef<HTMLPreElement>(null)
-  // The frame holds the beginning of what is very long.
+  // The frame truncates long outputs.
   const whole = useQuery({
     queryKey: keys.output(conversationId, tool.toolCallId),
     queryFn: () => server.output(conversationId, tool.toolCallId ?? ''),
@@ -192,7 +192,7 @@ export function Edit({ edit }: { edit: FileEdit }) {
   )
 }
 
-/** The agent replaced something that a person, or a command, had written during the run. */
+/** Warns that the agent overwrote changes that a person or a command had made during the run. */
 function Overwrote({ checkpointId }: { checkpointId: string }) {
   const askRestore = useAskRestore()
   const isReadOnly = useReadOnly()

@@ -8,7 +8,7 @@ import { sendAlso } from '../composer/outbox.ts'
 import { Boundary } from '../controls/boundary.tsx'
 import { Button } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
-import { useNotices } from '../controls/notices.tsx'
+import { useToasts } from '../controls/toasts.tsx'
 import { useShortcuts } from '../keyboard.ts'
 import { useAskRestore } from '../restoring/ask-restore.tsx'
 import { text } from '../text.ts'
@@ -21,7 +21,7 @@ import { RunEnd, RunHead, RunItem } from './run-parts.tsx'
 import type { FeedView } from './use-feed.ts'
 import { useScroll } from './use-scroll.ts'
 
-type Asked = { type: 'fork'; place: ForkPlace } | { type: 'delete'; message: MessageEntry }
+type OpenDialog = { type: 'fork'; place: ForkPlace } | { type: 'delete'; message: MessageEntry }
 
 export function TranscriptView({
   feed,
@@ -33,23 +33,23 @@ export function TranscriptView({
   isUntitled: boolean
 }) {
   const { conversationId, transcript, queue } = feed
-  const { attempt } = useNotices()
-  const [asked, setAsked] = useState<Asked | null>(null)
+  const { attempt } = useToasts()
+  const [dialog, setDialog] = useState<OpenDialog | null>(null)
   const askRestore = useAskRestore()
-  const close = useCallback(() => setAsked(null), [])
+  const close = useCallback(() => setDialog(null), [])
 
   const act = useCallback(
     (action: MessageAction, message: MessageEntry) => {
       const { checkpointId } = message
       if (action === 'restore' && checkpointId !== null) askRestore(checkpointId)
-      if (action === 'fork') setAsked({ type: 'fork', place: { type: 'before', message } })
-      if (action === 'edit') setAsked({ type: 'fork', place: { type: 'reworded', message } })
-      if (action === 'delete') setAsked({ type: 'delete', message })
+      if (action === 'fork') setDialog({ type: 'fork', place: { type: 'before', message } })
+      if (action === 'edit') setDialog({ type: 'fork', place: { type: 'reworded', message } })
+      if (action === 'delete') setDialog({ type: 'delete', message })
     },
     [askRestore],
   )
-  const forkBehind = useCallback(
-    (eventNumber: number) => setAsked({ type: 'fork', place: { type: 'after', eventNumber } }),
+  const forkAfter = useCallback(
+    (eventNumber: number) => setDialog({ type: 'fork', place: { type: 'after', eventNumber } }),
     [],
   )
   const latest = useRef(transcript)
@@ -61,7 +61,7 @@ export function TranscriptView({
       const { content, activeFiles: files, attachments } = question
       void attempt(async () => {
         const attached = await readSent(conversationId, attachments)
-        // However often it is pressed, it is sent once.
+        // The fixed key makes repeated presses send it once.
         await sendAlso(conversationId, { content, files, attached, key: `again_${run.runId}` })
       })
     },
@@ -71,18 +71,18 @@ export function TranscriptView({
   return (
     <div className="conversation">
       {transcript ? (
-        <Rows feed={feed} transcript={transcript} onAct={act} onFork={forkBehind} onAgain={sendAgain} />
+        <Rows feed={feed} transcript={transcript} onAct={act} onFork={forkAfter} onAgain={sendAgain} />
       ) : (
         <p className="loading">{text.loading}</p>
       )}
       <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
-      {asked?.type === 'fork' && (
-        <ForkDialog conversationId={conversationId} place={asked.place} title={title} onClose={close} />
+      {dialog?.type === 'fork' && (
+        <ForkDialog conversationId={conversationId} place={dialog.place} title={title} onClose={close} />
       )}
-      {asked?.type === 'delete' && transcript && (
+      {dialog?.type === 'delete' && transcript && (
         <DeleteDialog
           conversationId={conversationId}
-          message={asked.message}
+          message={dialog.message}
           transcript={transcript}
           queue={queue}
           onClose={close}

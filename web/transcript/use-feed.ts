@@ -6,17 +6,17 @@ import { leaveIfSignedOut, server } from '../server.ts'
 
 export interface FeedView {
   conversationId: string
-  /** Null until its end has been read. */
+  /** Null until the end of the transcript has been loaded. */
   transcript: Transcript | null
   queue: QueueView | null
   state: StreamState
   error: unknown
-  /** Another one whenever something has left the line. */
-  epoch: number
+  /** Changes whenever events leave the line. */
+  cutCount: number
   earlier(): Promise<void>
 }
 
-/** No more often than the screen is drawn; in the background, where nothing is drawn, a few times a second. */
+/** Runs `work` in the next animation frame, or after 250 ms in background tabs, which have no animation frames. */
 function atNextFrame(work: () => void): () => void {
   const timer = setTimeout(run, 250)
   const frame = requestAnimationFrame(run)
@@ -34,10 +34,10 @@ function atNextFrame(work: () => void): () => void {
   return stop
 }
 
-/** A browser has few connections for all its tabs: a tab that was hidden for this long closes its own. */
+/** Browsers limit connections per server across tabs, so a tab hidden for this long closes its stream. */
 const HIDDEN_MS = 60_000
 
-/** Starts now and whenever the tab becomes visible; stops a while after it was hidden. */
+/** Starts now and whenever the tab becomes visible; stops HIDDEN_MS after it is hidden. */
 function whileLookedAt(start: () => void, stop: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   function look(): void {
@@ -54,7 +54,7 @@ function whileLookedAt(start: () => void, stop: () => void): () => void {
   }
 }
 
-/** A conversation as it is and goes on. It reconnects by itself and never shows less than it has shown. For another one, use another. */
+/** Follows a conversation. Reconnects automatically and never shows less than before. Remount for another conversation. */
 export function useFeed(conversationId: string): FeedView {
   const [view, setView] = useState<Omit<FeedView, 'earlier'>>({
     conversationId,
@@ -62,13 +62,13 @@ export function useFeed(conversationId: string): FeedView {
     queue: null,
     state: 'connecting',
     error: null,
-    epoch: 0,
+    cutCount: 0,
   })
   const feed = useRef<Feed | null>(null)
 
   useEffect(() => {
     let next: Partial<FeedView> = {}
-    let epoch = 0
+    let cutCount = 0
     let stopWaiting: (() => void) | null = null
     function change(part: Partial<FeedView>): void {
       next = { ...next, ...part }
@@ -88,7 +88,7 @@ export function useFeed(conversationId: string): FeedView {
       follow({
         signal: following.signal,
         onTranscript: (transcript) => change({ transcript }),
-        onCut: () => change({ epoch: ++epoch }),
+        onCut: () => change({ cutCount: ++cutCount }),
         onQueue: (queue) => change({ queue }),
         onState: (state) => change({ state }),
       }).catch((error: unknown) => {

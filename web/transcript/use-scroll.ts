@@ -3,22 +3,22 @@ import type { VirtualizerHandle } from 'virtua'
 import type { Row } from './rows.ts'
 import { distanceTo, keepPlace, keptPlace, placeIn } from './scroll-place.ts'
 
-/** Closer to the end than this counts as being there. */
+/** Within this distance (px) of the end, the view counts as being at the end. */
 const NEAR_END = 60
-/** Closer to the beginning than this, what lies before it is fetched. */
+/** Within this distance (px) of the top, earlier rows are loaded. */
 const NEAR_START = 2500
-/** A scroll this soon after a key or a touch was caused by it. */
+/** A scroll within this time of user input counts as caused by the user. */
 const BY_HAND_MS = 400
-/** How long rows take to find their place. */
+/** How long rows take to settle after they are measured. */
 const SETTLE_MS = 600
-/** How long what is opened may take to be there. */
+/** How long expanded content may take to load. */
 const OPENING_MS = 1500
 const REST_MS = 120
 
 interface Scrolled {
   conversationId: string
   rows: readonly Row[]
-  /** The first event of what is there. */
+  /** The first loaded event. */
   from: number
   earlier(): Promise<void>
 }
@@ -27,7 +27,7 @@ export interface Scroll {
   scroller: RefObject<HTMLDivElement | null>
   list: RefObject<VirtualizerHandle | null>
   isAtEnd: boolean
-  /** Rows have come before those that were there: they must not move what is in sight. */
+  /** Rows were prepended; the visible rows must not move. */
   isPrepended: boolean
   handlers: {
     onScroll(): void
@@ -38,10 +38,10 @@ export interface Scroll {
     onKeyDown(): void
     onClick(event: { target: EventTarget }): void
   }
-  /** All the way, whatever has to be read for it, unless one moves meanwhile. */
+  /** Scrolls to the very start, loading all earlier rows, unless the user scrolls meanwhile. */
   toStart(): void
   toEnd(): void
-  /** To the next message, or the one before. */
+  /** Scrolls to the next or the previous message. */
   step(direction: 1 | -1): void
 }
 
@@ -54,7 +54,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
   const list = useRef<VirtualizerHandle>(null)
   const [isAtEnd, setAtEnd] = useState(true)
   const [kept] = useState(() => keptPlace(conversationId))
-  /** The way back there could not be read. */
+  /** Loading back to the kept position failed. */
   const [isGivenUp, setGivenUp] = useState(false)
   const sticks = useRef(kept === null)
   const isPlaced = useRef(false)
@@ -69,20 +69,20 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
 
   const stick = useCallback(() => {
     const element = scroller.current
-    // What is being pressed must not move away under the finger.
+    // Don't scroll during a press, so that the target does not move away under the pointer.
     if (element && sticks.current && !isPressed.current) element.scrollTop = element.scrollHeight
   }, [])
 
   const fillUp = useCallback(() => {
     const element = scroller.current
     if (!element || from === 1 || !isPlaced.current || element.scrollTop > NEAR_START) return
-    // Rows that are still finding their place would lose it.
+    // Prepending before the rows have settled would shift them.
     const wait = settledAt.current - performance.now()
     if (wait > 0) setTimeout(fillUp, wait)
     else void earlier().catch(() => {})
   }, [from, earlier])
 
-  // Where one was before a reload; otherwise at the end.
+  // Restore the position from before a reload; otherwise start at the end.
   useLayoutEffect(() => {
     if (isPlaced.current || rows.length === 0) return
     const isThere = !kept || kept.at >= from || isGivenUp
@@ -95,7 +95,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       return
     }
     list.current?.scrollToIndex(index, { align: 'start' })
-    // To the pixel, as long as the rows around it are still being measured.
+    // Hold the exact position while the surrounding rows are still being measured.
     function hold(): void {
       if (performance.now() > settledAt.current) return
       if (kept && scroller.current) scroller.current.scrollTop += distanceTo(scroller.current, kept)
@@ -121,7 +121,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       })
       return
     }
-    // As long as the rows are still finding their place.
+    // Hold the start while the rows settle.
     const until = performance.now() + SETTLE_MS
     function hold(): void {
       if (!isGoingToStart.current) return
@@ -131,10 +131,10 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     }
     requestAnimationFrame(hold)
   }, [from, earlier])
-  // Each time another part is there.
+  // Continue after each loaded part.
   useLayoutEffect(goToStart, [goToStart])
 
-  // A card that opens, or rows that turn out higher than they were thought to be, move the end, too.
+  // Expanding cards, and rows higher than estimated, also move the end.
   useEffect(() => {
     const watch = new ResizeObserver(stick)
     for (const element of [scroller.current, scroller.current?.firstElementChild]) {
@@ -177,7 +177,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     const isByHand = performance.now() - movedAt.current < BY_HAND_MS
     const isUpwards = element.scrollTop < lastTop.current
     lastTop.current = element.scrollTop
-    // Only a person who goes up leaves the end: what grows moves it away by itself.
+    // Only the user scrolling up leaves the end; growing content also changes the distance to it.
     if (isByHand && (isUpwards || left < NEAR_END)) sticks.current = left < NEAR_END
     setAtEnd(sticks.current || left < NEAR_END)
     fillUp()
@@ -191,7 +191,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     isGoingToStart.current = false
   }
 
-  /** What is opened stays where it is, and does not push itself out of sight. */
+  /** Stops following the end while a card expands, so that the card stays in view. */
   function onClick({ target }: { target: EventTarget }): void {
     if (!sticks.current || !(target instanceof Element) || !target.closest('[aria-expanded], summary')) return
     sticks.current = false

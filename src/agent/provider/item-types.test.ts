@@ -17,15 +17,15 @@ import type { ToolItem } from '../../replay/transcript.ts'
 
 type ItemOf<T extends ResponseOutputItem['type']> = Extract<ResponseOutputItem, { type: T }>
 type Example<T extends ResponseOutputItem['type']> = {
-  /** The item, as the provider finishes it. */
+  /** The finished item, as the provider sends it. */
   item: ItemOf<T>
   /** Items that come before it in the same response. */
   before?: ResponseOutputItem[]
-  /** Text that the card shows: of the input, and of the output. */
+  /** Text that the card must show in its input and in its output. */
   input?: string
   output?: string
   phase?: ToolItem['phase']
-  /** What the next request must hold. */
+  /** The item that the next request must contain. */
   answer?: object
 }
 
@@ -88,7 +88,7 @@ const called: ItemOf<'function_call'> = {
   status: 'completed',
 }
 
-/** One for each type of the SDK's union: a new one does not compile until it is here. */
+/** One for each type in the SDK's union: a new type does not compile until it has an example. */
 const examples: { [T in ResponseOutputItem['type']]: Example<T> | null } = {
   // Not tools; test/golden covers them.
   message: null,
@@ -302,7 +302,7 @@ const examples: { [T in ResponseOutputItem['type']]: Example<T> | null } = {
     },
     output: 'roll',
   },
-  // The person answers; see below.
+  // A person answers these; see below.
   mcp_approval_request: null,
   mcp_approval_response: {
     item: {
@@ -348,12 +348,12 @@ describe('[L6] [L10] items of every type', () => {
     expect(card.phase).toBe(example.phase ?? 'output')
     expect(card.endedAt).not.toBeNull()
 
-    // A question that was left open makes the provider refuse every later request.
+    // The provider refuses every later request if a call stays unanswered.
     expect(requests).toHaveLength(example.answer ? 2 : 1)
     if (example.answer) expect(requests[1]?.input).toContainEqual(expect.objectContaining(example.answer))
   })
 
-  it('answers a call of a type that no version knows, by its call id', async () => {
+  it('answers a call of an unknown type by its call id', async () => {
     const unknown = {
       type: 'teleport_call',
       id: 'tp_1',
@@ -371,7 +371,7 @@ describe('[L6] [L10] items of every type', () => {
     )
   })
 
-  it('goes on after an item that LangGraph would take for one of its own objects', async () => {
+  it('continues after an item that LangGraph would deserialize as one of its own objects', async () => {
     const secret = { lc: 1, type: 'secret', id: ['HOME'] }
     const planted = {
       lc: 1,
@@ -386,7 +386,7 @@ describe('[L6] [L10] items of every type', () => {
     expect(frames.at(-1)?.kind).toBe('final')
   })
 
-  it('shows an item of an unknown type that is no call, with all it holds, and goes on', async () => {
+  it('shows an unknown item that is not a call with all its fields, and continues', async () => {
     const unknown = { type: 'mood', id: 'mo_1', feeling: 'curious', api_key: 'sk-hidden' }
     const events = response([...item(0, unknown), ...message(1, 'Hello.')])
     const { frames, requests } = await play({ events })
@@ -398,7 +398,7 @@ describe('[L6] [L10] items of every type', () => {
   })
 })
 
-describe('an approval that the provider asks for', () => {
+describe('an approval that the provider requests', () => {
   const request = {
     type: 'mcp_approval_request',
     id: 'mcpr_1',
@@ -434,7 +434,7 @@ describe('an approval that the provider asks for', () => {
     expect(card?.endedAt).not.toBeNull()
   })
 
-  it('does not ask where the settings deny the tool', async () => {
+  it('does not ask when the settings deny the tool', async () => {
     const { frames, requests } = await play({ events: response(item(0, { ...request, name: 'cheat' })) })
     expect(ofKind(frames, 'tool.approval').map((frame) => frame.status)).toEqual(['denied'])
     expect(requests[1]?.input).toContainEqual(
@@ -443,7 +443,7 @@ describe('an approval that the provider asks for', () => {
   })
 })
 
-/** One message to the server; the frames of its run, and what was asked of the model. */
+/** Sends one message, and returns the frames of its run and the requests to the model. */
 async function play(part: Part): Promise<{ frames: AnyFrame[]; requests: ModelRequestBody[] }> {
   parts.push(part)
   const before = model.requests.length

@@ -5,19 +5,19 @@ import { cutText } from '../../core/limits.ts'
 export type RawItem = { type: string; id?: string } & Record<string, unknown>
 
 /**
- * What an item is: `content` is the answer itself, a `call` asks a tool for something, an `outcome` belongs on the card of
- * its call, and a `note` is anything else, shown on a card of its own.
+ * The role of an item: `content` is the answer itself, a `call` invokes a tool, an `outcome` belongs on the card of its
+ * call, and a `note` is anything else, shown on its own card.
  */
 type ItemRole = 'content' | 'call' | 'outcome' | 'note'
 
 interface ItemShape {
   role: ItemRole
-  /** Of calls: who runs it, unless its outcome comes in the same stream. */
+  /** For calls: which side runs it, unless its outcome arrives in the same stream. */
   runBy?: 'us' | 'provider'
-  /** The fields that hold what was asked, and what came of it. The first that is there counts. */
+  /** The fields that hold the input and the output. The first one that is set counts. */
   input?: readonly string[]
   output?: readonly string[]
-  /** Of outcomes: the field that names the call. */
+  /** For outcomes: the field that names the call. */
   callField?: string
 }
 
@@ -26,7 +26,7 @@ const ours = { role: 'call', runBy: 'us' } as const
 const outcome = { role: 'outcome', callField: 'call_id', output: ['output'] } as const
 const note = { role: 'note' } as const
 
-/** Every type that the SDK knows: a new one does not compile. */
+/** Every type that the SDK knows: a new one is a compile error. */
 const shapes: Record<ResponseOutputItem['type'], ItemShape> = {
   message: { role: 'content' },
   reasoning: { role: 'content' },
@@ -63,7 +63,7 @@ function shapeOf(raw: RawItem): ItemShape {
   return Object.hasOwn(shapes, raw.type) ? shapes[raw.type as ResponseOutputItem['type']] : unknownShape(raw)
 }
 
-/** Providers give a call id to what the client has to answer, and none to what they run themselves. */
+/** Providers give an id to calls that the client must answer, and none to calls that they run themselves. */
 function unknownShape({ type, call_id }: RawItem): ItemShape {
   const hasCallId = typeof call_id === 'string' && call_id !== ''
   if (type.endsWith('_output')) return hasCallId ? outcome : note
@@ -79,18 +79,18 @@ export function isRunByUs(raw: RawItem): boolean {
   return shapeOf(raw).runBy === 'us' || (raw.type === 'tool_search_call' && raw.execution === 'client')
 }
 
-/** The call that an outcome belongs to, by the id that the provider has for it; null when it names none. */
+/** The provider's id of the call that an outcome belongs to; null when it names none. */
 export function callNamedBy(raw: RawItem): string | null {
   const { callField = 'call_id' } = shapeOf(raw)
   return text(raw[callField]) || null
 }
 
-/** Whether an outcome that names no call may be this call's. */
+/** True if an outcome that names no call may belong to this call. */
 export function isCallOf(call: string, outcomeType: string): boolean {
   return call.replace(/_call$/, '') === outcomeType.replace(/(_call)?_output$/, '')
 }
 
-/** Fields that say what an item is, rather than what it holds. */
+/** Fields that describe an item rather than hold its content. */
 const ENVELOPE = new Set([
   'type',
   'id',
@@ -104,7 +104,7 @@ const ENVELOPE = new Set([
 ])
 const OUTPUT_NAMES = ['output', 'outputs', 'result', 'results', 'error']
 
-/** What was asked of the tool, as text; null when the type has no such thing. */
+/** The tool's input as text; null when the type has none. */
 export function inputOf(raw: RawItem): string | null {
   const { role, input } = shapeOf(raw)
   if (role !== 'call') return null
@@ -114,7 +114,7 @@ export function inputOf(raw: RawItem): string | null {
   return Object.hasOwn(shapes, raw.type) ? null : asText(restOf(raw, OUTPUT_NAMES))
 }
 
-/** What came of it; undefined when the item holds no such thing. */
+/** The tool's output; undefined when the item has none. */
 export function outputOf(raw: RawItem): unknown {
   if (raw.type === 'web_search_call') return (raw.action as { sources?: unknown } | undefined)?.sources
   if (raw.type === 'mcp_approval_response') return approvalText(raw)
@@ -134,7 +134,7 @@ function firstOf(raw: RawItem, names: readonly string[]): unknown {
   return found === undefined ? undefined : raw[found]
 }
 
-/** Everything besides; undefined when there is nothing. */
+/** All other fields; undefined when there are none. */
 function restOf(raw: RawItem, besides: readonly string[]): unknown {
   const rest = Object.entries(raw).filter(([name]) => !ENVELOPE.has(name) && !besides.includes(name))
   return rest.length === 0 ? undefined : Object.fromEntries(rest)
@@ -148,25 +148,25 @@ export function toolTypeOf(itemType: string): string {
 
 const MAX_NAME = 200
 
-/** What people know the tool by; empty for items that are no tool's. */
+/** The tool's name as shown to people; empty for items that belong to no tool. */
 export function toolNameOf(raw: RawItem): string {
   const name = cutText(text(raw.name), MAX_NAME)
   if (raw.type === 'mcp_approval_request') return `${cutText(text(raw.server_label), MAX_NAME)}__${name}`
   return name || (roleOf(raw) === 'content' ? '' : toolTypeOf(raw.type))
 }
 
-/** A picture of one transparent pixel: the API takes no text as the outcome of a `computer_call`. */
+/** An image of one transparent pixel: the API accepts no text as the outcome of a `computer_call`. */
 const NO_SCREEN =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 
 export interface AnsweredCall {
   toolType: string
   callId: string
-  /** The item's id as the provider knows it. */
+  /** The provider's id of the item. */
   itemId: string
 }
 
-/** The outcome of a call, in the form that the API wants for its type. */
+/** The outcome of a call, in the form that the API requires for its type. */
 export function outcomeItem(call: AnsweredCall, output: string, isApproved: boolean): ResponseInputItem {
   const { toolType, callId, itemId } = call
   switch (toolType) {
@@ -181,7 +181,7 @@ export function outcomeItem(call: AnsweredCall, output: string, isApproved: bool
         approve: isApproved,
         ...(isApproved ? {} : { reason: output }),
       }
-    // The rest were never offered: all there is to say is that they did not run.
+    // The other types were never offered, so their outcome only reports that they did not run.
     case 'shell': {
       const end = { type: 'exit' as const, exit_code: 1 }
       return {

@@ -12,8 +12,8 @@ import { ask, finalOf, ofKind } from '../../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../../test/support/server.ts'
 import type { AnyFrame } from '../../protocol/frames.ts'
 
-describe('models that do what models should not', () => {
-  /** One message to a server with this model; the frames of its run, and what was asked of the model. */
+describe('misbehaving models', () => {
+  /** Sends one message to a server with this model, checks the frames, and returns the requests to the model. */
   async function play(
     parts: Part[],
     check: (seen: { frames: AnyFrame[]; server: TestServer }) => Promise<void> | void,
@@ -28,7 +28,7 @@ describe('models that do what models should not', () => {
     return model.requests
   }
 
-  it('[L6] a call id that comes twice in a run is two calls', async () => {
+  it('[L6] treats a call id that repeats within a run as two calls', async () => {
     const requests = await play(
       [
         { events: calls('write_to_file', { path: 'a.txt', content: 'a' }, 'call_0') },
@@ -49,7 +49,7 @@ describe('models that do what models should not', () => {
     expect(new Set(answered).size).toBe(2)
   })
 
-  it('of identical calls in one response the first two run', async () => {
+  it('runs only the first two of identical calls in one response', async () => {
     const args = { path: 'missing.txt' }
     const events = response(
       [0, 1, 2].flatMap((index) => functionCall(index, 'read_file', args, `call_${index}`)),
@@ -60,7 +60,7 @@ describe('models that do what models should not', () => {
     })
   })
 
-  it('a call whose item never ends runs with the arguments that came', async () => {
+  it('runs a call whose item never ends with the arguments received', async () => {
     const whole = functionCall(0, 'list_files', { path: 'nowhere' }, 'call_1')
     await play([{ events: response(whole.slice(0, -1)) }], ({ frames }) => {
       expect(ofKind(frames, 'tool.output')[0]?.output).toBe('There is no such file or folder.')
@@ -68,7 +68,7 @@ describe('models that do what models should not', () => {
     })
   })
 
-  it('half a call is not run', async () => {
+  it('does not run a call with incomplete arguments', async () => {
     const half = functionCall(0, 'write_to_file', '{"path":"half.txt","content":"ha', 'call_1').slice(0, 2)
     const end = {
       type: 'response.incomplete',
@@ -81,7 +81,7 @@ describe('models that do what models should not', () => {
     expect(requests).toHaveLength(1)
   })
 
-  it('a key that comes back in an error is not stored', async () => {
+  it('does not store an API key that an error message contains', async () => {
     const model = await startModelServer([
       { status: 401, body: { error: { message: 'Bad key sk-very-secret.', code: 'x' } } },
     ])

@@ -15,7 +15,7 @@ import { createProvider } from './provider.ts'
 let server: ModelServer
 afterEach(() => server.close())
 
-/** One call of the model, with the frames it left. */
+/** Makes one call to the model and returns the frames it wrote. */
 async function respond(parts: Part[], signal = new AbortController().signal) {
   server = await startModelServer(parts)
   const frames: FrameDraft[] = []
@@ -46,7 +46,7 @@ const retries = (frames: FrameDraft[]) =>
   frames.filter((frame) => frame.kind === 'lifecycle').map((frame) => frame.reason)
 
 describe('the provider', () => {
-  it('[R5] tries again, visibly, what may pass: too many requests, a server that fails, a line that breaks', async () => {
+  it('[R5] retries temporary failures visibly: rate limits, server errors and lost connections', async () => {
     const { frames, result, record } = await respond([
       {
         status: 429,
@@ -60,16 +60,16 @@ describe('the provider', () => {
     expect(result).toMatchObject({ status: 'completed' })
     expect(server.requests).toHaveLength(4)
     expect(retries(frames)).toEqual([
-      expect.stringMatching(/429.*Slow down.*Trying again in .* s \(2 of 4\)/),
+      expect.stringMatching(/429.*Slow down.*Retrying in .* s \(2 of 4\)/),
       expect.stringMatching(/503.*\(3 of 4\)/),
       expect.stringMatching(/\(4 of 4\)/),
     ])
-    // What was begun is closed, and the answer is the one that came in the end.
+    // Interrupted items are closed, and the answer is that of the last attempt.
     expect(record.openItems()).toEqual([])
     expect(record.said().text).toBe('whole')
   })
 
-  it('[R5] gives up after a few times, with an error that may pass', async () => {
+  it('[R5] gives up after four attempts with a retryable error', async () => {
     const { error } = await respond(Array.from({ length: 9 }, () => ({ status: 500 })))
     expect(error).toBeInstanceOf(ModelFailure)
     expect(error).toMatchObject({ code: 'http_500', isRetryable: true })
@@ -81,13 +81,13 @@ describe('the provider', () => {
     [401, 'invalid_api_key', false],
     [404, 'model_not_found', false],
     [429, 'insufficient_quota', false],
-  ])('%i %s is not tried again', async (status, code, isRetryable) => {
+  ])('does not retry %i %s', async (status, code, isRetryable) => {
     const { error } = await respond([{ status, body: { error: { message: 'No.', code } } }])
     expect(error).toMatchObject({ code, isRetryable })
     expect(server.requests).toHaveLength(1)
   })
 
-  it('[R5] a response that fails in its stream is tried again when its reason may pass', async () => {
+  it('[R5] retries a response that fails in its stream if the error is temporary', async () => {
     const failing = (code: string): Part => ({
       events: [
         ...response([]).slice(0, 1),
@@ -109,7 +109,7 @@ describe('the provider', () => {
     const provider = createProvider({ baseUrl: server.url, apiKey: null, attempts: 1 })
     const writer = { write() {}, flush: async () => {}, room: () => undefined }
     const call = {
-      request: { model: 'm', input: 'x' },
+      request: { model: 'm', input: [{ role: 'user', content: 'x' }] },
       writer,
       record: createRunRecord(),
       signal: new AbortController().signal,
@@ -121,7 +121,7 @@ describe('the provider', () => {
     server = await startModelServer([])
   })
 
-  it('stops at once when it is told to, in the middle of words and in a wait', async () => {
+  it('stops at once when aborted, both mid-stream and while waiting to retry', async () => {
     const stop = new AbortController()
     setTimeout(() => stop.abort(new Error('stopped')), 100)
     const { error } = await respond([{ events: says('begun').slice(0, 3), hangs: true }], stop.signal)
@@ -133,7 +133,7 @@ describe('the provider', () => {
     expect(waiting.error).toMatchObject({ message: 'stopped' })
   })
 
-  it('keeps arguments within their limits and their secrets to itself, in every piece', async () => {
+  it('truncates arguments and redacts their secrets, in every delta', async () => {
     const args = { path: 'a.txt', content: 'x'.repeat(20_000), password: 'hunter2' }
     const { frames, result } = await respond([{ events: calls('write_to_file', args, 'call_1') }])
     const shown = frames
@@ -148,7 +148,7 @@ describe('the provider', () => {
       'truncated arguments_json.content',
       'truncated arguments_text',
     ])
-    // The tool itself gets all of them.
+    // The tool itself gets the full arguments.
     expect(JSON.parse(result?.calls[0]?.arguments ?? '')).toEqual(args)
     expect(JSON.stringify(frames)).not.toContain('hunter2')
   })

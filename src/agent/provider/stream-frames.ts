@@ -1,69 +1,30 @@
-import type { ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses'
+import type { ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { ModelFailure } from '../../core/agent.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
 import { failureOf, malformed, shownCode, tooLarge } from './failures.ts'
 import { type RawItem, toolTypeOf } from './item-types.ts'
+import type { Mapping, ModelResult, OpenItem } from './mapping.ts'
 import {
   beginItem,
   endItem,
   itemFields,
   MAX_CALL_CHARACTERS,
-  type OpenItem,
   sendChunks,
   shownCitation,
   toolStatus,
 } from './stream-items.ts'
 
-/** What one stream of the provider's came to. */
-export interface ModelResult {
-  /** The items it put out, as the provider wants them back. */
-  output: ResponseOutputItem[]
-  /** Calls that wait for us, with the place of their items. */
-  calls: FunctionCall[]
-  status: 'completed' | 'incomplete'
-  reason: string | null
-  usage: { input: number; output: number; total: number; cached: number; reasoning: number }
-  providerIds: string[]
-  /** The provider's own account of the last response, as JSON. */
-  payload: string | null
-}
-
-/** A call that waits for our answer. */
-export interface FunctionCall {
-  /** As frames name it: `function`, `custom_tool`, `shell` and so on. */
-  toolType: string
-  callId: string
-  name: string
-  arguments: string
-  responseId: string
-  outputIndex: number
-  itemId: string
-}
-
 export interface FrameMapper {
   take(event: ResponseStreamEvent): void
-  /** To be called when the stream has ended. Throws a ModelFailure when it did not end well. */
+  /** Call this when the stream has ended. Throws a ModelFailure if it failed or is incomplete. */
   finish(): ModelResult
 }
 
 export interface MapperOptions {
   emit(frame: FrameDraft): void
   newResponseId(): string
-  /** Whether the run has had a call with this id before: some servers count from 0 in every response. */
+  /** True if the run already has a call with this id: some servers count from 0 in every response. */
   hasCall(callId: string): boolean
-}
-
-/** The state of one stream, which the handlers below share. */
-export interface Mapping {
-  emit(frame: FrameDraft): void
-  hasCall(callId: string): boolean
-  responseId: string
-  items: Map<number, OpenItem>
-  result: ModelResult
-  failure: ModelFailure | null
-  /** Calls whose outcome came in the same stream: the provider has run them. */
-  answered: Set<string>
-  isEnded: boolean
 }
 
 /** Turns the provider's events into frames. Items are anchored by `output_index`; their ids are aliases (L6). */
@@ -85,7 +46,7 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
       calls: [],
       status: 'completed',
       reason: null,
-      usage: { input: 0, output: 0, total: 0, cached: 0, reasoning: 0 },
+      usage: { input: 0, output: 0, total: 0, cached: 0, reasoning: 0, cost: null },
       providerIds: [],
       payload: null,
     },
@@ -101,7 +62,7 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
       try {
         handle(event)
       } catch (error) {
-        // Of an event that is not shaped as the SDK says, anything may come.
+        // An event that does not match the SDK's types may cause any error.
         throw error instanceof EmitFailed
           ? error.cause
           : error instanceof ModelFailure
@@ -129,7 +90,7 @@ export function createFrameMapper({ emit, newResponseId, hasCall }: MapperOption
       mapping.isEnded = false
       mapping.items = new Map()
     }
-    // Events that this version does not know are passed over (L10).
+    // Events that this version does not know are ignored (L10).
     const handler = Object.hasOwn(handlers, event.type) ? handlers[event.type] : PASSED_OVER
     if (handler === PASSED_OVER) return
     assertShape(event)
@@ -142,7 +103,7 @@ const PASSED_OVER = null
 type Event<T extends ResponseStreamEvent['type']> = Extract<ResponseStreamEvent, { type: T }>
 type Handler<T extends ResponseStreamEvent['type']> = (mapping: Mapping, event: Event<T>) => void
 
-/** Every event that the SDK knows, mapped or knowingly passed over: a new one does not compile. */
+/** Every event that the SDK knows, mapped or deliberately ignored: a new one is a compile error. */
 const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED_OVER } = {
   'response.created': (mapping, { response }) => {
     mapping.result.providerIds.push(shownCode(response.id))
@@ -158,11 +119,11 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
     mapping.failure ??= failureOf(code, message)
   },
   error: (mapping, event) => {
-    // Some send it flat, as the SDK says, some with the fields one level down.
+    // Some servers send the fields flat, as in the SDK's types; others nest them one level down.
     const inner = (event as { error?: { code?: string; message?: string } }).error
     mapping.failure ??= failureOf(event.code ?? inner?.code ?? 'error', event.message ?? inner?.message ?? '')
   },
-  // These say nothing that the events around them do not say.
+  // These add nothing to the events around them.
   'response.in_progress': PASSED_OVER,
   'response.queued': PASSED_OVER,
   'response.content_part.added': PASSED_OVER,
@@ -176,7 +137,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
   'response.mcp_list_tools.in_progress': PASSED_OVER,
   'response.mcp_list_tools.completed': PASSED_OVER,
   'response.mcp_list_tools.failed': PASSED_OVER,
-  // Sound is never asked for.
+  // Audio is never requested.
   'response.audio.delta': PASSED_OVER,
   'response.audio.done': PASSED_OVER,
   'response.audio.transcript.delta': PASSED_OVER,
@@ -255,7 +216,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
       text: part.text,
     })
   },
-  // Open models show their reasoning itself; it is folded away like a summary.
+  // Open models send their full reasoning; it is collapsed like a summary.
   'response.reasoning_text.delta': (mapping, event) => {
     const { content_index, delta } = event
     const item = itemAt(mapping, event, 'reasoning')
@@ -267,7 +228,7 @@ const handlers: { [T in ResponseStreamEvent['type']]: Handler<T> | typeof PASSED
     })
   },
 
-  // Shown with the finished item; kept for a server that never finishes it.
+  // Shown with the finished item; kept in case the server never finishes it.
   'response.function_call_arguments.done': (mapping, event) => {
     itemAt(mapping, event, 'function_call').written = event.arguments
   },
@@ -379,7 +340,7 @@ function sendArguments(
   })
 }
 
-/** The item at the event's place; one that was never announced is announced now. */
+/** The item at the event's index; an item that was never announced is announced now. */
 function itemAt(
   mapping: Mapping,
   event: { output_index: number; item_id?: string; sequence_number?: number },
@@ -391,7 +352,7 @@ function itemAt(
   return beginItem(mapping, event.output_index, unannounced, event.sequence_number)
 }
 
-/** Items that the provider has not ended itself end with the response, and as it does. */
+/** Ends the items that the provider has not ended itself, with the status of the response. */
 function endResponse(
   mapping: Mapping,
   response: Event<'response.completed'>['response'],
@@ -413,9 +374,11 @@ function endResponse(
   total.total += count(usage.total_tokens) || input + output
   total.cached += count(usage.input_tokens_details?.cached_tokens)
   total.reasoning += count(usage.output_tokens_details?.reasoning_tokens)
+  const { cost } = usage as { cost?: unknown }
+  if (typeof cost === 'number' && cost >= 0 && Number.isFinite(cost)) total.cost = (total.cost ?? 0) + cost
 }
 
-/** A number of tokens; anything else a server may send counts as none. */
+/** A number of tokens; any other value that a server may send counts as 0. */
 function count(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0
 }
@@ -424,7 +387,7 @@ const MAX_EVENTS = 500_000
 const MAX_WRITTEN = 8 * 1024 * 1024
 const NUMBERS = ['output_index', 'content_index', 'summary_index', 'command_index', 'partial_image_index']
 
-/** The fields by which the handlers find their way. */
+/** Checks the fields that the handlers rely on. */
 function assertShape(event: ResponseStreamEvent): void {
   const fields = event as unknown as Record<string, unknown>
   for (const name of NUMBERS) {
@@ -434,7 +397,7 @@ function assertShape(event: ResponseStreamEvent): void {
   if (fields.item_id !== undefined && typeof fields.item_id !== 'string') throw malformed(null)
 }
 
-/** What one response may have in all. */
+/** Limits the total size of one response. */
 function createBudget() {
   let events = 0
   let written = 0
@@ -448,5 +411,5 @@ function createBudget() {
   }
 }
 
-/** A frame could not be written: not the provider's fault. */
+/** A frame could not be written, which is not the provider's fault. */
 class EmitFailed extends Error {}

@@ -22,30 +22,9 @@ import {
   toolNameOf,
   toolTypeOf,
 } from './item-types.ts'
-import type { Mapping } from './stream-frames.ts'
+import type { ArgumentsText, Mapping, OpenItem } from './mapping.ts'
 
-/** What is known of an item while it streams. */
-export interface OpenItem {
-  outputIndex: number
-  itemId: string
-  type: string
-  /** The provider's call id; of tools that the provider runs itself, which have none, the item's id. */
-  callId: string
-  name: string
-  raw: RawItem
-  arguments: ArgumentsText
-  /** The same, as they came. */
-  written: string
-  hasCode: boolean
-  /** What has been sent so far, so that the end can bring what is missing. */
-  text: Map<number, string>
-  citations: Map<number, number>
-  refusals: Set<number>
-  summaries: Set<number>
-  isDone: boolean
-}
-
-/** Arguments of one call: what is longer is not a call that anyone means. */
+/** Limit for the arguments of one call; a longer call can't be intended. */
 export const MAX_CALL_CHARACTERS = 1024 * 1024
 const MAX_ITEMS = 2000
 const MAX_CITATIONS = 1000
@@ -56,7 +35,7 @@ const MAX_LISTED = 100
 const CHUNK_CHARACTERS = 131_072
 const MAX_RESULTS = 10
 const MAX_RESULT_TEXT = 2000
-/** Types whose own events, or ours, say that they have begun. */
+/** Types whose start is reported by their own events or by ours. */
 const ANNOUNCED = new Set([
   'function_call',
   'custom_tool_call',
@@ -106,7 +85,7 @@ export function beginItem(
   return item
 }
 
-/** The fields that go into frames as they are: a hostile server may make them anything. */
+/** Bounds the fields that go into frames unchanged: a hostile server may send anything. */
 function named(raw: RawItem): RawItem {
   const { id, role, status } = raw as Record<string, unknown>
   const type = cutText(text(raw.type), MAX_NAME)
@@ -149,7 +128,7 @@ export function endItem(
   if (toolNameOf(raw)) item.name = toolNameOf(raw)
   const isOurs = isRunByUs(raw)
   const isHalf = raw.status === 'incomplete' && isOurs
-  // Half a call is neither run nor shown to the model again.
+  // An incomplete call is neither run nor sent back to the model.
   if (!isHalf) mapping.result.output.push(withoutReserved(raw) as unknown as ResponseOutputItem)
   if (roleOf(raw) === 'outcome') {
     mapping.answered.add(item.callId)
@@ -160,7 +139,7 @@ export function endItem(
   mapping.emit({ kind: 'output_item.done', ...itemFrame(mapping, item, raw, sequence) })
 }
 
-/** LangGraph takes objects with this key for its own when it loads a state, and fails on others. */
+/** When LangGraph loads a state, it treats objects with this key as its own, and fails if they are not. */
 const RESERVED = 'lc'
 
 function withoutReserved(raw: RawItem): RawItem {
@@ -173,7 +152,7 @@ function withoutReserved(raw: RawItem): RawItem {
   }) as RawItem
 }
 
-/** The item as it ended, under the id that we know its call by, with arguments that came only in pieces. */
+/** The finished item, with our id for its call and with arguments that arrived only as deltas. */
 function finished(item: OpenItem, raw: RawItem): RawItem {
   const called = text(raw.call_id) ? { call_id: item.callId } : {}
   const isMissing = raw.type !== 'custom_tool_call' && raw.arguments === '' && item.written !== ''
@@ -186,7 +165,7 @@ function finished(item: OpenItem, raw: RawItem): RawItem {
   }
 }
 
-/** The call that an outcome belongs to. Some outcomes name none: then it is the last call of their kind. */
+/** The call that an outcome belongs to. An outcome that names none belongs to the last call of its kind. */
 function callOfOutcome(mapping: Mapping, raw: RawItem, itemId: string): string {
   const items = [...mapping.items.values()]
   const named = callNamedBy(raw)
@@ -222,7 +201,7 @@ function noteCall(mapping: Mapping, item: OpenItem, raw: RawItem): void {
   })
 }
 
-/** Brings what no event before has brought. */
+/** Emits the content that no earlier event has sent. */
 function endContent(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: number | undefined): void {
   if (raw.type === 'message') return endMessage(mapping, item, raw, sequence)
   if (raw.type === 'reasoning') return endReasoning(mapping, item, raw, sequence)
@@ -240,7 +219,7 @@ function endContent(mapping: Mapping, item: OpenItem, raw: RawItem, sequence: nu
   if (raw.type === 'mcp_approval_request') {
     return toolStatus(mapping, item, 'awaiting_approval', sequence)
   }
-  // The card ends when its outcome is there.
+  // The card ends when its outcome arrives.
   if (isRunByUs(raw)) return
   if (!item.hasCode && typeof raw.code === 'string') {
     mapping.emit({
@@ -332,7 +311,7 @@ function sendOutput(mapping: Mapping, item: OpenItem, output: unknown, sequence:
   })
 }
 
-/** A value too large for one frame, in pieces. */
+/** Sends a value that is too large for one frame in chunks. */
 export function sendChunks(
   mapping: Mapping,
   item: OpenItem,
@@ -358,7 +337,7 @@ export function sendChunks(
   mapping.emit({ kind: 'chunk.done', ...fields, chunk_index })
 }
 
-/** What every frame of an item carries. */
+/** The fields that every frame of an item has. */
 export function itemFields(
   mapping: Mapping,
   item: OpenItem,
@@ -403,7 +382,7 @@ export function shownArguments(
   }
 }
 
-/** The same for what a tool returned. */
+/** A tool's output as a frame shows it: within its limits and without secrets. */
 export function shownOutput(output: unknown): { output: unknown; notices?: Notice[] } {
   const notices: Notice[] = []
   const shown = limitStrings(
@@ -416,12 +395,7 @@ export function shownOutput(output: unknown): { output: unknown; notices?: Notic
   return { output: shown, ...(notices.length > 0 ? { notices } : {}) }
 }
 
-interface ArgumentsText {
-  /** What of the next piece is to be shown. */
-  next(piece: string): string
-}
-
-/** Arguments while they are written: what is shown adds up to what the finished ones show. */
+/** Arguments while they stream: the shown pieces add up to the finished arguments as shown. */
 function createArgumentsText(itemType: string): ArgumentsText {
   const redactor = isJsonWriter(itemType) ? createTextRedactor() : null
   let shown = 0
@@ -436,19 +410,19 @@ function createArgumentsText(itemType: string): ArgumentsText {
   }
 }
 
-/** These two write plain text; what all others are asked is JSON. */
+/** The input of these two types is plain text; that of all others is JSON. */
 function isJsonWriter(itemType: string): boolean {
   return itemType !== 'custom_tool_call' && itemType !== 'shell_call'
 }
 
-/** What was asked of the tool, as text; null when the type has no such thing. */
+/** The tool's input as text; null when the type has none. */
 function argumentsOf(raw: RawItem): string | null {
   const written = inputOf(raw)
   if (written !== null && written.length > MAX_CALL_CHARACTERS) throw tooLarge()
   return written
 }
 
-/** What a card shows besides name, status and output. */
+/** The details that a card shows besides name, status and output. */
 function detailsOf(raw: RawItem): Record<string, unknown> {
   switch (raw.type) {
     case 'web_search_call': {

@@ -61,7 +61,7 @@ afterEach(async () => {
 
 const run = (name: string, args: unknown) => tools.get(name)?.run(args, call) as Promise<{ output: string }>
 
-/** Every tool that takes a path, with it. */
+/** One call with this path for every tool that takes a path. */
 const attempts = (path: string) => [
   ['read_file', { path }],
   ['write_to_file', { path, content: 'owned' }],
@@ -82,7 +82,7 @@ async function refusesAll(path: string, names?: string[]): Promise<void> {
   await expect(stat(join(outside, 'new.txt'))).rejects.toThrow()
 }
 
-describe('tools stay in the workspace', () => {
+describe('path confinement', () => {
   it.each([
     '../outside/secret.txt',
     'src/../../outside/secret.txt',
@@ -93,15 +93,15 @@ describe('tools stay in the workspace', () => {
     '/proc/self/environ',
     'a\u0000b',
     'src/a.txt\u0000.md',
-  ])('%j is refused', (path) => refusesAll(path))
+  ])('refuses %j', (path) => refusesAll(path))
 
-  it('an absolute path outside is refused, one inside is taken', async () => {
+  it('refuses an absolute path outside, and accepts one inside', async () => {
     await refusesAll(join(outside, 'secret.txt'))
     await refusesAll(`${root}-other/file`)
     expect((await run('read_file', { path: join(root, 'src/a.txt') })).output).toBe('inside')
   })
 
-  it('a link out is refused, as the file and as a folder on the way', async () => {
+  it('refuses a link that leads outside, as the file or as a parent folder', async () => {
     await symlink(join(outside, 'secret.txt'), join(root, 'link.txt'))
     await symlink(outside, join(root, 'linked'))
     await symlink('linked', join(root, 'twice'))
@@ -113,43 +113,43 @@ describe('tools stay in the workspace', () => {
     }
   })
 
-  it('a link out is deleted itself, never what it leads to', async () => {
+  it('deletes a link that leads outside, never its target', async () => {
     await symlink(join(outside, 'secret.txt'), join(root, 'link.txt'))
     await run('delete_file', { path: 'link.txt' })
     expect(await readFile(join(outside, 'secret.txt'), 'utf8')).toBe('secret')
     await expect(readlink(join(root, 'link.txt'))).rejects.toThrow()
   })
 
-  it('a dangling link out is replaced by the file, not followed', async () => {
+  it('replaces a dangling link that leads outside, and does not follow it', async () => {
     await symlink(join(outside, 'new.txt'), join(root, 'dangling.txt'))
     await run('write_to_file', { path: 'dangling.txt', content: 'mine' })
     await expect(stat(join(outside, 'new.txt'))).rejects.toThrow()
     expect(await readFile(join(root, 'dangling.txt'), 'utf8')).toBe('mine')
   })
 
-  it('a link that stays inside is followed', async () => {
+  it('follows a link that stays inside', async () => {
     await symlink('src', join(root, 'inner'))
     expect((await run('read_file', { path: 'inner/a.txt' })).output).toBe('inside')
     await run('write_to_file', { path: 'inner/b.txt', content: 'b' })
     expect(await readFile(join(root, 'src/b.txt'), 'utf8')).toBe('b')
   })
 
-  it('a link made between the check and the use leads nowhere', async () => {
-    // A folder that is a link out half of the time, while tools read and write below it.
+  it('never follows a link made between check and use', async () => {
+    // A folder that alternates with a link to the outside, while tools read and write below it.
     const real = join(root, 'flip')
     const aside = join(root, 'real')
     await mkdir(real)
     await writeFile(join(real, 'secret.txt'), 'inside')
     let isOver = false
     const replaceBy = async (act: () => Promise<void>): Promise<void> => {
-      // A tool may be writing into it.
+      // Retry, because a tool may be writing into it.
       await rm(real, { recursive: true, force: true, maxRetries: 10, retryDelay: 1 })
       await act().catch(() => replaceBy(act))
     }
     const flipping = (async () => {
       while (!isOver) {
         await rename(real, aside)
-        // In between a tool may have made the folder anew.
+        // A tool may have recreated the folder in between.
         await replaceBy(() => symlink(outside, real))
         await replaceBy(() => rename(aside, real))
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 3))
@@ -182,24 +182,24 @@ describe('tools stay in the workspace', () => {
     '.git',
     '.git./config',
     '.g\u200cit/x',
-  ])('%j is not written', async (path) => {
+  ])('does not write %j', async (path) => {
     await refusesAll(path, ['write_to_file', 'replace_in_file', 'delete_file'])
     expect(await readFile(join(root, '.git', 'config'), 'utf8')).toBe('config')
   })
 
   it.each(['.waymark/token', '.waymark', 'src/.waymark/x', '.Waymark/token'])(
-    '%j is neither read nor written',
+    'neither reads nor writes %j',
     (path) => refusesAll(path),
   )
 
-  it('nor are they through a link', async () => {
+  it('protects .git and .waymark from access through a link', async () => {
     await symlink('.git', join(root, 'g'))
     await symlink('.waymark/token', join(root, 't'))
     await refusesAll('g/config', ['write_to_file', 'replace_in_file', 'delete_file'])
     await refusesAll('t', ['read_file', 'write_to_file', 'replace_in_file'])
   })
 
-  it('nor is our own folder when it has another name', async () => {
+  it('protects the data folder when it has another name', async () => {
     await mkdir(join(root, 'data'))
     await writeFile(join(root, 'data', 'token'), 'token')
     files = await openConfinedFolder({
@@ -209,19 +209,19 @@ describe('tools stay in the workspace', () => {
     })
     tools = new Map([...fileTools(files), ...walkTools(files)].map((tool) => [tool.name, tool]))
     await refusesAll('data/token', ['read_file', 'write_to_file', 'delete_file'])
-    expect((await run('search_files', { pattern: 'token' })).output).toBe('Nothing was found.')
+    expect((await run('search_files', { pattern: 'token' })).output).toBe('No matches.')
     expect((await run('list_files', { recursive: true })).output).not.toContain('data/token')
   })
 
-  it('what is no file is not read', async () => {
+  it('refuses to read or write a folder as a file', async () => {
     await expect(run('read_file', { path: 'src' })).rejects.toThrow()
     await expect(run('write_to_file', { path: 'src', content: '' })).rejects.toThrow()
     await expect(run('write_to_file', { path: '.', content: '' })).rejects.toThrow()
   })
 })
 
-describe('files', () => {
-  it('are written whole, with their mode, in folders made as needed', async () => {
+describe('file tools', () => {
+  it('overwrite a file and keep its mode, and create missing folders', async () => {
     await run('write_to_file', { path: 'new/deep/x.sh', content: 'one' })
     await chmod(join(root, 'new/deep/x.sh'), 0o755)
     await run('write_to_file', { path: 'new/deep/x.sh', content: 'two' })
@@ -229,7 +229,7 @@ describe('files', () => {
     expect(await readFile(join(root, 'new/deep/x.sh'), 'utf8')).toBe('two')
   })
 
-  it('an edit that fails leaves the file as it was, and nothing beside it', async () => {
+  it('leave the file unchanged, and no other file, when an edit fails', async () => {
     await writeFile(join(root, 'bytes.bin'), Buffer.from([0xff, 0xfe, 0x41]))
     await expect(run('replace_in_file', { path: 'bytes.bin', search: 'A', replace: 'B' })).rejects.toThrow(
       /UTF-8/,
@@ -253,7 +253,7 @@ describe('files', () => {
     ])
   })
 
-  it('[W10] one that has changed since the model read it is not replaced in', async () => {
+  it('[W10] refuse to edit a file that has changed since the model read it', async () => {
     await run('read_file', { path: 'src/a.txt' })
     await writeFile(join(root, 'src/a.txt'), 'inside, and saved by a person')
     const replace = { path: 'src/a.txt', search: 'inside', replace: 'outside' }
@@ -262,11 +262,11 @@ describe('files', () => {
     await run('read_file', { path: 'src/a.txt' })
     await run('replace_in_file', replace)
     expect(await readFile(join(root, 'src/a.txt'), 'utf8')).toBe('outside, and saved by a person')
-    // What a tool wrote is what the model knows.
+    // The model knows what its own tool wrote.
     await run('replace_in_file', { ...replace, search: 'outside', replace: 'inside' })
   })
 
-  it('are found by a pattern, by a glob, and within limits', async () => {
+  it('search by pattern and glob', async () => {
     for (const name of ['one.ts', 'two.ts', 'three.md'])
       await writeFile(join(root, 'src', name), `${name}\nneedle 1\n`)
     expect((await run('search_files', { pattern: 'needle \\d', glob: '*.ts' })).output).toBe(
@@ -275,11 +275,11 @@ describe('files', () => {
     expect((await run('search_files', { pattern: 'needle', glob: 'src/**/*.md' })).output).toBe(
       'src/three.md:2: needle 1',
     )
-    expect((await run('search_files', { pattern: 'nowhere' })).output).toBe('Nothing was found.')
+    expect((await run('search_files', { pattern: 'nowhere' })).output).toBe('No matches.')
     await expect(run('search_files', { pattern: '(' })).rejects.toThrow(/regular expression/)
   })
 
-  it('a long one is read in parts', async () => {
+  it('read a long file in parts', async () => {
     await writeFile(
       join(root, 'long.txt'),
       Array.from({ length: 5000 }, (_, index) => `line ${index + 1}`).join('\n'),
@@ -290,7 +290,7 @@ describe('files', () => {
     expect(part).toBe('line 4999\nline 5000\n[lines 4999 to 5000 of 5000]')
   })
 
-  it('a search that would never end is ended', async () => {
+  it('abort a search that would never end', async () => {
     const stop = new AbortController()
     await writeFile(join(root, 'trap.txt'), `${'a'.repeat(60)}!`)
     const searching = tools.get('search_files')?.run({ pattern: '^(a+)+$' }, { ...call, signal: stop.signal })

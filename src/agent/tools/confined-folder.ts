@@ -5,21 +5,21 @@ import type { EditFileCommand, EditFileOutcome } from '../../core/work-sessions.
 import { isInside } from '../../sandbox/paths.ts'
 import type { ToolCall } from './tool.ts'
 
-/** A path that leads out of the workspace, or to what no tool may touch. */
+/** A path that leads out of the workspace, or to a file that no tool may touch. */
 export class PathRefused extends Error {}
 
 export interface ConfinedFolder {
   root: string
-  /** Our own folder, links resolved. */
+  /** Our own folder, with links resolved. */
   dataDir: string
-  /** The file's bytes and mode; `use` says what they are wanted for. */
+  /** Reads the file's bytes and mode; `use` is the purpose, which decides whether the path is allowed. */
   read(path: string, use?: 'read' | 'write'): Promise<{ bytes: Buffer; mode: number }>
-  /** Replaces the file, whole or not at all. Makes folders that are missing. */
+  /** Replaces the file atomically. Creates missing folders. */
   write(path: string, bytes: Uint8Array, call: EditingCall, expected?: string): Promise<Edited>
   remove(path: string, call: EditingCall): Promise<Edited>
-  /** Opens a folder; the handle stays on it whatever happens to its name. */
+  /** Opens a folder; the handle stays on it even if the folder is renamed. */
   folder(path: string): Promise<OpenFolder>
-  /** The path as people see it, from the root. */
+  /** The path as shown to users, relative to the root. */
   shown(path: string): string
 }
 
@@ -37,27 +37,27 @@ export type Edited = Extract<EditFileOutcome, { isDone: true }>
 /** The only way in which tools change files. */
 export type EditFile = (command: EditFileCommand) => Promise<EditFileOutcome>
 
-/** The file is not as the caller believes it to be. */
+/** The file differs from the version that the caller has seen. */
 export class FileChanged extends Error {}
 
 export const MAX_FILE_BYTES = 10 * 1024 * 1024
 
 /**
  * The workspace as tools see it. Symbolic links are resolved first and must stay inside; then each folder on the way is
- * opened by its handle without following links, so that one made between the check and the use leads nowhere.
+ * opened by its handle without following links, so that a link created between check and use leads nowhere.
  */
 export async function openConfinedFolder(options: {
   root: string
-  /** Our own folder: nothing in it is anybody else's to read. */
+  /** Our own folder, which tools must not read. */
   dataDir: string
   editFile: EditFile
 }): Promise<ConfinedFolder> {
   const root = await realpath(options.root)
   const dataDir = await realpath(options.dataDir).catch(() => resolve(options.dataDir))
-  // A working copy lies in our own folder: what is in the copy is not ours all the same.
+  // A working copy is inside our own folder, but tools may use its files.
   const isCopy = isInside(dataDir, root) && root !== dataDir
 
-  /** The path's parts from the root, links resolved. */
+  /** The path's parts from the root, with links resolved. */
   async function partsOf(path: string, use: 'read' | 'write', followLast: boolean): Promise<string[]> {
     const given = lexicalParts(root, path)
     assertAllowed(given, use)
@@ -85,7 +85,7 @@ export async function openConfinedFolder(options: {
     if (outcome.isDone) return outcome
     if (outcome.why === 'changed') throw new FileChanged(path)
     if (outcome.why === 'not_a_file') throw new PathRefused(`${path} is not a file`)
-    throw Object.assign(new Error(`${path} is not there`), { code: 'ENOENT' })
+    throw Object.assign(new Error(`${path} does not exist`), { code: 'ENOENT' })
   }
 
   return {
@@ -119,7 +119,7 @@ export async function openConfinedFolder(options: {
       return await edit(path, { ...call, path: parts.join('/'), bytes, expected })
     },
     async remove(path, call) {
-      // A link is deleted itself, not what it leads to.
+      // Delete the link itself, not its target.
       const parts = await partsOf(path, 'write', false)
       fileName(parts, path)
       return await edit(path, { ...call, path: parts.join('/'), bytes: null })
@@ -130,11 +130,11 @@ export async function openConfinedFolder(options: {
   }
 }
 
-/** Where the system lets one open relative to a handle; elsewhere the path must do, and links made meanwhile may win. */
+/** Opens paths relative to a handle. Systems without it use the full path, so a link created meanwhile may be followed. */
 const HANDLES = '/proc/self/fd'
 const hasHandles = existsSync(HANDLES)
 
-/** Name by name from an open folder. */
+/** The path of an entry in an open folder. */
 export function at(folder: Pick<OpenFolder, 'fd' | 'path'>, name: string): string {
   return hasHandles ? `${HANDLES}/${folder.fd}/${name}` : join(folder.path, name)
 }
@@ -148,7 +148,7 @@ async function openBelow(folder: OpenFolder, name: string): Promise<OpenFolder> 
   return held(handle, join(folder.path, name))
 }
 
-/** A missing part of a path, or a dangling link. */
+/** Returns null for a missing part of a path or a dangling link; throws other errors. */
 function nullUnlessThere(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT' || error.code === 'ELOOP') return null
   throw error
@@ -162,7 +162,7 @@ function lexicalParts(root: string, path: string): string[] {
   return relative(root, absolute).split(sep).filter(Boolean)
 }
 
-/** Links resolved as far as the path exists. */
+/** Resolves links as far as the path exists. */
 async function realParts(root: string, parts: readonly string[], followLast: boolean): Promise<string[]> {
   const missing: string[] = []
   const existing = [...parts]
@@ -174,7 +174,7 @@ async function realParts(root: string, parts: readonly string[], followLast: boo
       return [...relative(root, real).split(sep).filter(Boolean), ...missing]
     }
     const last = existing.pop()
-    if (last === undefined) throw new PathRefused('the workspace is gone')
+    if (last === undefined) throw new PathRefused('the workspace no longer exists')
     missing.unshift(last)
   }
 }
@@ -185,16 +185,16 @@ function fileName(parts: readonly string[], path: string): string {
   return name
 }
 
-/** Repositories and our own folder are not for tools to change; ours not even to read: the token is in it. */
+/** Tools must not change repositories or our own folder, and must not read our folder, because it contains the token. */
 function assertAllowed(parts: readonly string[], use: 'read' | 'write'): void {
   for (const part of parts) {
     const name = plainName(part)
     if (name === '.waymark') throw new PathRefused('.waymark belongs to Waymark')
-    if (name === '.git' && use === 'write') throw new PathRefused('.git is not changed by tools')
+    if (name === '.git' && use === 'write') throw new PathRefused('tools must not change .git')
   }
 }
 
-/** Some file systems take these names for the same: other cases, invisible characters, dots and spaces at the end. */
+/** Normalizes a name, because some file systems ignore case, invisible characters, and trailing dots and spaces. */
 export function plainName(name: string): string {
   return name
     .normalize('NFKC')

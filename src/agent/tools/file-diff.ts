@@ -1,11 +1,11 @@
 import { createTwoFilesPatch, structuredPatch } from 'diff'
 import type { FileEdit } from './tool.ts'
 
-/** A diff that takes longer is of no use: nearly every line has changed. */
+/** A diff that takes longer is useless: nearly every line has changed. */
 const MAX_MS = 300
 const MAX_DIFF_CHARACTERS = 64 * 1024
 
-/** What an edit did to a file. `before` is null for a new one, `after` for a deleted one. */
+/** Describes an edit of a file. `before` is null for a new file, `after` for a deleted one. */
 export function describeEdit(path: string, before: Buffer | null, after: Buffer | null): FileEdit {
   const change = before === null ? 'added' : after === null ? 'deleted' : 'modified'
   const [old, now] = [asText(before), asText(after)]
@@ -23,14 +23,14 @@ export function describeEdit(path: string, before: Buffer | null, after: Buffer 
     after === null ? '/dev/null' : `b/${path}`,
   ] as const
   const whole = createTwoFilesPatch(...names, old, now, undefined, undefined, options) ?? ''
-  // Without the line of equal signs that no tool wants.
+  // Remove the line of equal signs, which no diff tool needs.
   const diff = whole.replace(/^=+\n/, '')
   if (diff.length <= MAX_DIFF_CHARACTERS) return { path, change, ...counts, diff }
-  const message = `The diff has ${diff.length.toLocaleString('en')} characters and is left out.`
+  const message = `The diff has ${diff.length.toLocaleString('en')} characters and was omitted.`
   return { path, change, ...counts, notices: [{ type: 'truncated', path: 'diff', message }] }
 }
 
-/** Null when it is no text. */
+/** Returns null when the bytes are not text. */
 export function asText(bytes: Buffer | null): string | null {
   if (bytes === null) return ''
   if (bytes.includes(0)) return null

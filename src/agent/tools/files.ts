@@ -19,10 +19,10 @@ export function fileTools(files: ConfinedFolder): Tool[] {
   return tools.map((tool) => ({ ...tool, run: (args, call) => confined(tool.run(args, call)) }))
 }
 
-/** What the model of each conversation last saw of a file, by its hash: read, or written by a tool of its own. */
+/** The hash of each file as a conversation's model last saw it: read, or written by one of its tools. */
 interface SeenFiles {
   note(call: ToolCall, path: string, bytes: Uint8Array): void
-  /** Undefined when it has not seen the file. */
+  /** Undefined when the model has not seen the file. */
   last(call: ToolCall, path: string): string | undefined
 }
 
@@ -33,7 +33,7 @@ function createSeenFiles(): SeenFiles {
   const keyOf = ({ conversationId }: ToolCall, path: string) => `${conversationId} ${path}`
   return {
     note(call, path, bytes) {
-      // The oldest goes first.
+      // Evict the oldest entry.
       const [oldest] = hashes.size >= MAX_SEEN ? hashes.keys() : []
       if (oldest !== undefined) hashes.delete(oldest)
       hashes.delete(keyOf(call, path))
@@ -46,12 +46,12 @@ function createSeenFiles(): SeenFiles {
 function readFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'read_file',
-    description: `Reads a text file. At most ${MAX_LINES} lines at once; say where to begin for more.`,
-    isReadOnly: true,
+    description: `Reads a text file, at most ${MAX_LINES} lines at a time; use start_line to read on.`,
+    effects: { isRepeatable: true, files: 'none', paths: ({ path: named }) => [named] },
     args: z.object({
       path,
-      start_line: z.int().min(1).optional().describe('The first line wanted, counted from 1'),
-      end_line: z.int().min(1).optional().describe('The last line wanted'),
+      start_line: z.int().min(1).optional().describe('The first line to read, counted from 1'),
+      end_line: z.int().min(1).optional().describe('The last line to read'),
     }),
     async run(args, call) {
       const { bytes } = await files.read(args.path)
@@ -71,7 +71,8 @@ function readFile(files: ConfinedFolder, seen: SeenFiles): Tool {
 function writeToFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'write_to_file',
-    description: 'Writes a whole file, new or not. Folders are made as needed.',
+    description: 'Writes a whole file, new or existing. Creates folders as needed.',
+    effects: { isRepeatable: false, files: 'recorded', paths: ({ path: named }) => [named] },
     args: z.object({ path, content: z.string() }),
     async run({ path: given, content }, call) {
       const shown = files.shown(given)
@@ -90,11 +91,11 @@ function writeToFile(files: ConfinedFolder, seen: SeenFiles): Tool {
 function replaceInFile(files: ConfinedFolder, seen: SeenFiles): Tool {
   return defineTool({
     name: 'replace_in_file',
-    description:
-      'Replaces a piece of text in a file. The text must be there exactly once, or replace_all be true.',
+    description: 'Replaces text in a file. The text must occur exactly once, unless replace_all is true.',
+    effects: { isRepeatable: false, files: 'recorded', paths: ({ path: named }) => [named] },
     args: z.object({
       path,
-      search: z.string().min(1).describe('The text to replace, to the character'),
+      search: z.string().min(1).describe('The exact text to replace'),
       replace: z.string(),
       replace_all: z.boolean().optional(),
     }),
@@ -107,13 +108,15 @@ function replaceInFile(files: ConfinedFolder, seen: SeenFiles): Tool {
       const count = text.split(search).length - 1
       if (count === 0) throw new ToolError(`The text is not in ${given}. Read the file again.`)
       if (count > 1 && !replace_all) {
-        throw new ToolError(`The text is in ${given} ${count} times. Give more of it, or set replace_all.`)
+        throw new ToolError(
+          `The text occurs ${count} times in ${given}. Include more of it, or set replace_all.`,
+        )
       }
       const after = Buffer.from(text.split(search).join(replace))
       const edited = await files.write(given, after, call, read)
       seen.note(call, shown, after)
       return {
-        output: `Replaced ${count === 1 ? 'it' : `${count} places`} in ${shown}.`,
+        output: `Replaced ${count === 1 ? 'the text' : `${count} occurrences`} in ${shown}.`,
         edits: [editOf(shown, edited, after)],
       }
     },
@@ -124,6 +127,7 @@ function deleteFile(files: ConfinedFolder): Tool {
   return defineTool({
     name: 'delete_file',
     description: 'Deletes a file.',
+    effects: { isRepeatable: false, files: 'recorded', paths: ({ path: named }) => [named] },
     args: z.object({ path }),
     async run({ path: given }, call) {
       const shown = files.shown(given)
@@ -132,7 +136,7 @@ function deleteFile(files: ConfinedFolder): Tool {
   })
 }
 
-/** The edit, with the checkpoint that has the file as it was when no earlier one does. */
+/** The edit, with the checkpoint that was taken because no earlier one had the file. */
 function editOf(path: string, edited: Edited, after: Buffer | null): FileEdit {
   const { before, wasThere, previousCheckpoint, rescued } = edited
   const edit = describeEdit(path, wasThere ? Buffer.from(before ?? []) : null, after)
@@ -145,11 +149,11 @@ function editOf(path: string, edited: Edited, after: Buffer | null): FileEdit {
 
 function textOf(given: string, bytes: Buffer): string {
   const text = asText(bytes)
-  if (text === null) throw new ToolError(`${given} is not text in UTF-8 (${bytes.length} bytes).`)
+  if (text === null) throw new ToolError(`${given} is not UTF-8 text (${bytes.length} bytes).`)
   return text
 }
 
-/** What the file system says, said to the model. */
+/** Translates file system errors for the model. */
 export async function confined<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -169,17 +173,17 @@ const systemErrors: Partial<Record<string, string>> = {
   ENOENT: 'There is no such file or folder.',
   ENOTDIR: 'A part of the path is not a folder.',
   EISDIR: 'That is a folder, not a file.',
-  EACCES: 'The file system does not permit that.',
-  EPERM: 'The file system does not permit that.',
+  EACCES: 'The file system denied permission.',
+  EPERM: 'The file system denied permission.',
   EROFS: 'The file system is read-only.',
   ENOSPC: 'The disk is full.',
-  ELOOP: 'Refused: the path leads through a link that was made meanwhile.',
+  ELOOP: 'Refused: the path leads through a link that was created in the meantime.',
   ENAMETOOLONG: 'The path is too long.',
   ENXIO: 'That is not a file.',
 }
 
 function nullIfMissing(error: NodeJS.ErrnoException): null {
-  // A link that leads nowhere is replaced like a file that is not there.
+  // A dangling link is replaced like a missing file.
   if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(error.code ?? '')) return null
   throw error
 }

@@ -3,14 +3,14 @@ import { StringDecoder } from 'node:string_decoder'
 /** Output is shown in pieces, not byte by byte. */
 const SHOW_EVERY_MS = 100
 const PIECE_CHARACTERS = 4000
-/** What is shown while a command runs; the rest comes with its outcome. */
+/** The output shown while a command runs; the rest is in its outcome. */
 const MAX_SHOWN = 64 * 1024
-/** What is kept of its beginning, and of its end. */
+/** The number of characters kept from the beginning, and from the end. */
 const MAX_KEPT = 512 * 1024
 
 export interface OutputBuffer {
   push(chunk: Buffer): void
-  /** All of it; of very much the beginning and the end. */
+  /** Returns all output; if there is too much, its beginning and its end. */
   end(): string
 }
 
@@ -57,7 +57,7 @@ export function createOutputBuffer(show: (text: string) => void): OutputBuffer {
       clearTimeout(timer)
       const over = Math.max(0, tail.length - MAX_KEPT)
       const left = dropped + over
-      return head + (left > 0 ? `\n[${left} characters left out]\n` : '') + tail.slice(over)
+      return head + (left > 0 ? `\n[${left} characters omitted]\n` : '') + tail.slice(over)
     },
   }
 }

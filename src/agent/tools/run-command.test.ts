@@ -59,14 +59,14 @@ describe('run_command', () => {
     })
   })
 
-  it('shows output while it runs', async () => {
+  it('streams output while the command runs', async () => {
     const shown: string[] = []
     await run({ command: 'echo one; sleep 0.3; echo two; sleep 0.3' }, { show: (text) => shown.push(text) })
     expect(shown.join('')).toBe('one\ntwo\n')
     expect(shown.length).toBeGreaterThan(1)
   })
 
-  it('sees no secrets of ours, nor of anybody, unless they are named', async () => {
+  it('passes on no secrets, and other variables only when they are named', async () => {
     const { output } = await run({ command: 'env' })
     expect(String(output)).toContain('PATH=')
     for (const secret of Object.values(SECRETS)) expect(String(output)).not.toContain(secret)
@@ -78,7 +78,7 @@ describe('run_command', () => {
     expect(named.commandEnvironment).toEqual({ FAVOURITE: 'blue' })
   })
 
-  it('ends the whole group when it is stopped, also what hides in the background', async () => {
+  it('kills the whole process group when stopped, including background processes', async () => {
     const stop = new AbortController()
     const mark = `sleep 61.${process.pid}`
     const running = run({ command: `(${mark} &) ; trap '' TERM; ${mark}` }, { signal: stop.signal })
@@ -88,29 +88,29 @@ describe('run_command', () => {
     await expect.poll(() => isAlive(mark)).toBe(false)
   })
 
-  it('ends it when its time is over, and says so', async () => {
+  it('kills a command after its timeout, and reports it', async () => {
     const { output, isFailed } = await run({ command: 'echo begun; sleep 30', timeout_seconds: 1 })
-    expect(output).toBe('begun\n[It took longer than 1 s and was ended.]')
+    expect(output).toBe('begun\n[It took longer than 1 s and was killed.]')
     expect(isFailed).toBe(true)
   })
 
-  it('what it leaves in the background ends with it', async () => {
+  it('kills background processes when the command ends', async () => {
     const mark = `sleep 62.${process.pid}`
     const { output } = await run({ command: `${mark} & echo done` })
     expect(output).toBe('done\n[Exit code 0.]')
     await expect.poll(() => isAlive(mark)).toBe(false)
   })
 
-  it('keeps the beginning and the end of very much output', async () => {
+  it('keeps the beginning and the end of a very long output', async () => {
     const { output } = await run({ command: 'seq 1 400000' })
     const text = String(output)
     expect(text.length).toBeLessThan(1_100_000)
     expect(text.startsWith('1\n2\n')).toBe(true)
-    expect(text).toMatch(/characters left out/)
+    expect(text).toMatch(/characters omitted/)
     expect(text.endsWith('400000\n[Exit code 0.]')).toBe(true)
   })
 
-  it('a command never outlives the server, however that ends', async () => {
+  it('ends a command when the server dies, even by SIGKILL', async () => {
     const module = fileURLToPath(new URL('./run-command.ts', import.meta.url))
     const mark = `sleep 63.${process.pid}`
     const script = `import { runCommandTool } from ${JSON.stringify(module)}

@@ -1,21 +1,21 @@
 import * as z from 'zod'
 import type { Grant } from '../../core/questions.ts'
+import type { Place, Sandbox } from '../../sandbox/confined-place.ts'
 import { NotConfinable, watchRepository } from '../../sandbox/repository-guard.ts'
-import type { Place, Sandbox } from '../../sandbox/sandbox.ts'
 import { signalGroup, startProgram } from '../../sandbox/start.ts'
 import { createOutputBuffer } from './output-buffer.ts'
 import { defineTool, type Tool, ToolError } from './tool.ts'
 
 const DEFAULT_SECONDS = 120
 const MAX_SECONDS = 600
-/** How long a command may take to end by itself when it is asked to. */
+/** How long a command may take to end after SIGTERM. */
 const GRACE_MS = 80
-/** How long its output may take to arrive when it has ended. */
+/** How long output may take to arrive after the command has ended. */
 const DRAIN_MS = 150
 
 /**
- * Outside a sandbox: the command's own shell, and beside it a process that waits for us: when we are gone, however that came about, it ends
- * the whole group. A command never outlives the server that would have noted what it did.
+ * Outside a sandbox, a watchdog process runs next to the command's shell: when the server ends for any reason, it kills the
+ * whole process group. So a command never outlives the server that would have recorded its outcome.
  */
 const SHELL = `exec 3<&0 </dev/null
 (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
@@ -24,17 +24,17 @@ exec /bin/sh -c "$1" 2>&1`
 
 export interface CommandOptions {
   root: string
-  /** All that commands see of our environment: no secrets of ours are in it. */
+  /** The only environment variables that commands see; they contain none of our secrets. */
   environment: Readonly<Record<string, string>>
-  /** Null where there is no sandbox: then it runs as the person would. */
+  /** Null when there is no sandbox; then commands run with the user's permissions. */
   sandbox: { sandbox: Sandbox; place: Place } | null
-  /** Whether commands may use the network without a grant. */
+  /** True if commands may use the network without a grant. */
   network: boolean
-  /** Why no command runs here; default: they do. */
+  /** Why commands are refused. Default: they are not. */
   refusal?: string | null
 }
 
-/** What is read of a call before it is checked as a whole. */
+/** The arguments that are read before all of them are validated. */
 function given(args: unknown): { command?: unknown; needs_network?: unknown } {
   return typeof args === 'object' && args !== null ? args : {}
 }
@@ -44,11 +44,11 @@ export function runCommandTool(options: CommandOptions): Tool {
     name: 'run_command',
     description:
       'Runs a shell command in the workspace and returns its output and exit code. It has no input. ' +
-      'What it leaves in the background ends with it. ' +
+      'Its background processes end when it ends. ' +
       (options.sandbox
-        ? 'It runs in a sandbox: only the workspace can be written, and there is no network unless a person grants it.'
+        ? 'It runs in a sandbox: only the workspace is writable, and there is no network unless a person grants it.'
         : ''),
-    // There is nothing to ask about where none runs.
+    // A refused command needs no approval.
     policy: options.refusal ? 'allow' : 'ask',
     confinement: (args) => ({
       sandbox: options.sandbox?.sandbox.name ?? null,
@@ -59,13 +59,14 @@ export function runCommandTool(options: CommandOptions): Tool {
       const { command } = given(args)
       return typeof command === 'string' ? command : null
     },
+    effects: { isRepeatable: false, files: 'unrecorded' },
     args: z.object({
       command: z.string().min(1),
       timeout_seconds: z.int().min(1).max(MAX_SECONDS).default(DEFAULT_SECONDS),
       needs_network: z
         .boolean()
         .optional()
-        .describe('Whether it has to reach other machines, to install packages for example'),
+        .describe('True if it needs network access, for example to install packages'),
     }),
     async run({ command, timeout_seconds }, { signal, show, grant }) {
       if (options.refusal) throw new ToolError(`Refused: ${options.refusal}.`)
@@ -77,15 +78,15 @@ export function runCommandTool(options: CommandOptions): Tool {
       }).catch((error: unknown) => {
         if (!(error instanceof NotConfinable)) throw error
         throw new ToolError(
-          `The command can't run in the sandbox: ${error.message}. A person may let it run outside.`,
+          `The command can't run in the sandbox: ${error.message}. A person can allow it to run outside.`,
         )
       })
       signal.throwIfAborted()
       const text = output.end()
       const how = isTimedOut
-        ? `It took longer than ${timeout_seconds} s and was ended.`
+        ? `It took longer than ${timeout_seconds} s and was killed.`
         : killedBy
-          ? `It was ended by ${killedBy}.`
+          ? `It was killed by ${killedBy}.`
           : `Exit code ${code}.`
       return {
         output: `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}[${how}${note}]`,
@@ -99,7 +100,7 @@ interface Ended {
   code: number | null
   killedBy: string | null
   isTimedOut: boolean
-  /** What a person should know besides. */
+  /** Additional information about the outcome. */
   note: string
 }
 
@@ -120,7 +121,7 @@ function runToEnd(
       environment,
       confined: isInside ? { ...sandbox, network: network || grant.network } : null,
     })
-    // A sandbox ends with us by itself; outside, a process waits for this pipe to close.
+    // A sandbox ends with the server by itself; outside, the watchdog waits for this pipe to close.
     if (isInside) child.stdin.end()
     let isTimedOut = false
     let forced: NodeJS.Timeout | undefined
@@ -148,10 +149,10 @@ function runToEnd(
     }
     child.once('error', (error) => {
       finish(null, null)
-      reject(new ToolError(`The command can not be started: ${error.message}`))
+      reject(new ToolError(`The command can't be started: ${error.message}`))
     })
     child.once('exit', (code, killedBy) => {
-      // With the shell gone, whatever it left in the background goes too, and the one that waits for us.
+      // The shell has ended: kill its background processes and the watchdog.
       signalGroup(child, 'SIGKILL')
       const drained = setTimeout(() => finish(code, killedBy), DRAIN_MS)
       child.once('close', () => {

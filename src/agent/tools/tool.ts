@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { Confinement, Grant } from '../../core/questions.ts'
-import type { FrameDraft } from '../../protocol/frames.ts'
+import type { Frame, FrameDraft } from '../../protocol/frames.ts'
 import type { ConversationId } from '../../protocol/ids.ts'
 
 /** Something the model may call. */
@@ -9,16 +9,26 @@ export interface Tool {
   description: string
   /** JSON Schema of the arguments. */
   parameters: Record<string, unknown>
-  /** Whether running it twice is as good as once: then a call that a crash cut off is run again (R4). */
-  isReadOnly: boolean
-  /** What happens when the policy says nothing about it. */
+  effects: ToolEffects
+  /** The policy that applies unless the settings name another. */
   policy: ToolPolicy
   /** For tools that start a program: how it would run. */
   confinement?(args: unknown): Confinement
-  /** What a rule for this call goes by; default: all its arguments, as they were written. */
+  /** The text that a rule for this call must match. Default: all its arguments, as written. */
   subject?(args: unknown): string | null
   run(args: unknown, call: ToolCall): Promise<ToolOutcome>
 }
+
+export interface ToolEffects {
+  /** Running the call twice has the same effect as once, so a call that a crash interrupted runs again (R4). */
+  isRepeatable: boolean
+  files: FileEffect
+  /** The files that a call reads or changes, as its arguments name them; without it, they are not known. */
+  paths?(args: unknown): string[]
+}
+
+/** Whether a tool changes files, and whether each change is recorded as a `file.edit`. */
+export type FileEffect = NonNullable<Frame<'tool.status'>['tool']['file_effect']>
 
 export type ToolPolicy = 'allow' | 'ask' | 'deny'
 
@@ -26,11 +36,11 @@ export interface ToolCall {
   tenant: string
   conversationId: ConversationId
   signal: AbortSignal
-  /** What a person, or a rule, has allowed besides the call. */
+  /** What a person or a rule has allowed in addition to the call. */
   grant: Grant
-  /** Stores these frames and makes sure that the run is still ours; throws otherwise. Right before an effect (R4). */
+  /** Stores these frames and checks that the run is still ours; throws otherwise. Call it right before an effect (R4). */
   confirm(frames: FrameDraft[]): Promise<void>
-  /** Shows output while the tool is still at work. */
+  /** Shows output while the tool is still running. */
   show(text: string): void
 }
 
@@ -43,7 +53,7 @@ export interface ToolOutcome {
 
 export type FileEdit = Omit<FrameDraft<'file.edit'>, 'kind'>
 
-/** A refusal or failure that the model should be told of: it can do something else. */
+/** A refusal or failure to report to the model, so that it can try something else. */
 export class ToolError extends Error {}
 
 /** Defines a tool whose arguments are checked before it runs. */
@@ -51,26 +61,28 @@ export function defineTool<S extends z.ZodType>(definition: {
   name: string
   description: string
   args: S
-  isReadOnly?: boolean
+  effects: Omit<ToolEffects, 'paths'> & { paths?: (args: z.infer<S>) => string[] }
   policy?: ToolPolicy
   confinement?: (args: unknown) => Confinement
   subject?: (args: unknown) => string | null
   run(args: z.infer<S>, call: ToolCall): Promise<ToolOutcome>
 }): Tool {
-  const { name, description, args, isReadOnly = false, policy = 'allow', run } = definition
+  const { name, description, args, policy = 'allow', run } = definition
   const { confinement, subject } = definition
+  const pathsIn = (parsed: z.ZodSafeParseResult<z.infer<S>>) =>
+    parsed.success ? (definition.effects.paths?.(parsed.data) ?? []) : []
   const { $schema: _, ...parameters } = z.toJSONSchema(args)
   return {
     name,
     description,
     parameters,
-    isReadOnly,
+    effects: { ...definition.effects, paths: (given) => pathsIn(args.safeParse(given)) },
     policy,
     ...(confinement ? { confinement } : {}),
     ...(subject ? { subject } : {}),
     async run(given, call) {
       const parsed = args.safeParse(given)
-      if (!parsed.success) throw new ToolError(`The arguments are wrong: ${problems(parsed.error)}`)
+      if (!parsed.success) throw new ToolError(`The arguments are invalid: ${problems(parsed.error)}`)
       return await run(parsed.data, call)
     },
   }

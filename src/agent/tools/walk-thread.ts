@@ -1,23 +1,25 @@
+import { once } from 'node:events'
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
+import type { ThreadReply } from '../../worker-thread/worker-thread.ts'
 import { at, plainName } from './confined-folder.ts'
 
 /**
- * Walks the workspace in a thread of its own: a large tree must not stop the server, and a pattern that never comes to
- * an end can be ended from outside. Like everything that opens files for the model it follows no links.
+ * Walks the workspace in its own thread: a large tree must not block the server, and a pattern that never finishes can be
+ * terminated from outside. Like all code that opens files for the model, it follows no links.
  */
 export interface WalkTask {
   root: string
-  /** The folder to begin in, as parts from the root, links resolved. */
+  /** The folder to start in, as parts from the root, with links resolved. */
   parts: string[]
   recursive: boolean
   most: number
-  /** A regular expression to look for; without one the names are listed. */
+  /** A regular expression to search for; null lists the names. */
   pattern: string | null
   /** Our own data folder, which is skipped. */
   dataDir: string
-  /** Only files whose path has this ending or matches this glob. */
+  /** Only files whose path or name matches this glob. */
   glob: string | null
 }
 
@@ -44,7 +46,9 @@ const FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 const wildcards: Record<string, string> = { '**/': '(?:.*/)?', '**': '.*', '*': '[^/]*', '?': '[^/]' }
 
-const task = workerData as WalkTask
+if (!parentPort) throw new Error('this file must run as a worker thread')
+// A thread walks once.
+const [task] = (await once(parentPort, 'message')) as [WalkTask & { id: number }]
 const pattern = task.pattern === null ? null : new RegExp(task.pattern, 'u')
 const glob = task.glob === null ? null : globPattern(task.glob)
 const lines: string[] = []
@@ -58,7 +62,7 @@ interface Folder {
 let start: Folder = { fd: openSync(task.root, FOLDER), path: task.root }
 for (const part of task.parts) start = { fd: openSync(at(start, part), FOLDER), path: join(start.path, part) }
 walk(start, task.parts.length === 0 ? '' : `${task.parts.join('/')}/`)
-parentPort?.postMessage({ lines, isCut } satisfies WalkResult)
+parentPort.postMessage({ id: task.id, result: { lines, isCut } } satisfies ThreadReply<WalkResult>)
 
 function walk(folder: Folder, prefix: string): void {
   const entries = readdirSync(at(folder, '.'), { withFileTypes: true })
@@ -100,7 +104,7 @@ function search(bytes: Buffer, path: string): void {
   }
 }
 
-/** Null when it has gone, or must not be read: a walk goes on. */
+/** Returns null when the entry was removed or can't be read, so that the walk continues. */
 function opened(folder: Folder, name: string, flags: number): number | null {
   try {
     return openSync(at(folder, name), flags)
@@ -114,7 +118,7 @@ function add(line: string): void {
   else isCut = true
 }
 
-/** `**` is any path, `*` any name, `?` any character; a glob without a slash is about the name alone. */
+/** `**` matches any path, `*` any name, `?` any character; a glob without a slash matches the name alone. */
 function globPattern(text: string): RegExp {
   const escaped = text.replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
   const source = escaped.replaceAll(/\*\*\/|\*\*|\*|\?/g, (wild) => wildcards[wild] ?? wild)

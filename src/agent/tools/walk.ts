@@ -1,6 +1,6 @@
 import { relative, sep } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import * as z from 'zod'
+import { startWorkerThread } from '../../worker-thread/worker-thread.ts'
 import type { ConfinedFolder } from './confined-folder.ts'
 import { confined } from './files.ts'
 import { defineTool, type Tool, ToolError } from './tool.ts'
@@ -10,19 +10,19 @@ const MAX_ENTRIES = 1000
 const MAX_MATCHES = 300
 const MAX_MS = 20_000
 
-/** The tools that look at many files. */
+/** The tools that list and search files. */
 export function walkTools(files: ConfinedFolder): Tool[] {
   return [listFiles(files), searchFiles(files)]
 }
 
 const folder = z.string().default('.').describe('A folder in the workspace; default: the workspace itself')
-const glob = z.string().optional().describe('Only files like this, such as *.ts or src/**/*.md')
+const glob = z.string().optional().describe('Only files that match this glob, such as *.ts or src/**/*.md')
 
 function listFiles(files: ConfinedFolder): Tool {
   return defineTool({
     name: 'list_files',
     description: `Lists a folder, at most ${MAX_ENTRIES} entries. Folders end in a slash.`,
-    isReadOnly: true,
+    effects: { isRepeatable: true, files: 'none' },
     args: z.object({ path: folder, recursive: z.boolean().default(false), glob }),
     async run({ path, recursive, glob: wanted }, { signal }) {
       const task = { recursive, most: MAX_ENTRIES, pattern: null, glob: wanted ?? null }
@@ -35,12 +35,12 @@ function searchFiles(files: ConfinedFolder): Tool {
   return defineTool({
     name: 'search_files',
     description: `Searches files line by line with a regular expression (JavaScript), at most ${MAX_MATCHES} lines.`,
-    isReadOnly: true,
+    effects: { isRepeatable: true, files: 'none' },
     args: z.object({ pattern: z.string().min(1), path: folder, glob }),
     async run({ pattern, path, glob: wanted }, { signal }) {
       assertPattern(pattern)
       const task = { recursive: true, most: MAX_MATCHES, pattern, glob: wanted ?? null }
-      return { output: shown(await walk(files, path, task, signal), 'Nothing was found.') }
+      return { output: shown(await walk(files, path, task, signal), 'No matches.') }
     },
   })
 }
@@ -49,13 +49,13 @@ function assertPattern(pattern: string): void {
   try {
     void new RegExp(pattern, 'u')
   } catch (error) {
-    throw new ToolError(`That is no regular expression: ${(error as Error).message}`)
+    throw new ToolError(`The pattern is not valid: ${(error as Error).message}`)
   }
 }
 
 function shown({ lines, isCut }: WalkResult, nothing: string): string {
   if (lines.length === 0) return nothing
-  return lines.join('\n') + (isCut ? '\n[there is more; look at a part of it]' : '')
+  return lines.join('\n') + (isCut ? '\n[more results omitted; narrow the path or the pattern]' : '')
 }
 
 async function walk(
@@ -65,30 +65,38 @@ async function walk(
   signal: AbortSignal,
 ): Promise<WalkResult> {
   const parts = await confined(partsOf(files, path))
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
-    workerData: { ...task, root: files.root, dataDir: files.dataDir, parts } satisfies WalkTask,
-    env: {},
+  let isLate = false
+  const thread = startWorkerThread<WalkTask, WalkResult>({
+    module: './walk-thread',
+    from: import.meta.url,
+    worker: { env: {} },
+    asError: ({ message }) => new ToolError(`The files could not be read: ${message}`),
+    asEnd: (why, cause) =>
+      new ToolError(
+        isLate
+          ? `This took longer than ${MAX_MS / 1000} s; narrow it down.`
+          : `The files could not be read: ${cause?.message ?? why}`,
+      ),
   })
-  const stop = () => void worker.terminate()
-  const timer = setTimeout(stop, MAX_MS)
+  const timer = setTimeout(() => {
+    isLate = true
+    void thread.terminate()
+  }, MAX_MS)
+  const stop = () => void thread.terminate()
   signal.addEventListener('abort', stop, { once: true })
   try {
-    return await new Promise((resolve, reject) => {
-      worker.once('message', resolve)
-      worker.once('error', (error) => reject(new ToolError(`That failed: ${(error as Error).message}`)))
-      worker.once('exit', () => {
-        reject(signal.aborted ? signal.reason : new ToolError(`That took longer than ${MAX_MS / 1000} s.`))
-      })
-    })
+    return await thread.call({ ...task, root: files.root, dataDir: files.dataDir, parts })
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
-    void worker.terminate()
+    void thread.terminate()
   }
 }
 
-/** Where the folder really is, from the root. */
+/** The parts of the folder's real path from the root. */
 async function partsOf(files: ConfinedFolder, path: string): Promise<string[]> {
   const handle = await files.folder(path)
   try {

@@ -1,5 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { chainExpiry } from '../../core/context.ts'
+import { chainExpiry } from '../../core/request-plan.ts'
 import type { StoredResponse } from '../../core/responses.ts'
 import {
   contextQuery,
@@ -8,6 +8,7 @@ import {
   memorySchema,
   responseDetailsSchema,
   responseListSchema,
+  usageTotalSchema,
   wantMemorySchema,
 } from '../../protocol/api/context.ts'
 import type { MemorySettings } from '../../protocol/api/conversations.ts'
@@ -21,17 +22,26 @@ import { conversationId, conversationParam, json, problem, problems } from '../o
 const list = createRoute({
   method: 'get',
   path: '/conversations/{id}/responses',
-  summary: 'What the model was asked along the line, the last first',
+  summary: 'List the model requests of the line, newest first',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: pagedQuery },
   responses: { 200: json(responseListSchema, 'A page of responses'), ...problems },
 })
 
+const usage = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/usage',
+  summary: 'Add up the tokens of all model requests of the line',
+  middleware: access('conversations:read'),
+  request: { params: conversationParam },
+  responses: { 200: json(usageTotalSchema, 'The tokens'), ...problems },
+})
+
 const read = createRoute({
   method: 'get',
   path: '/conversations/{id}/responses/{response_id}',
-  summary: 'One round trip to the model: what was sent, to the byte, and what came back',
-  // Frames redact secrets; records hold what was really sent.
+  summary: 'Read one model request and its response, byte for byte',
+  // Frames redact secrets; response records hold the unredacted request.
   middleware: access('records:read'),
   request: {
     params: conversationParam.extend({
@@ -44,16 +54,16 @@ const read = createRoute({
 const context = createRoute({
   method: 'get',
   path: '/conversations/{id}/context',
-  summary: 'What the model saw at an event, by origin and tokens; without one, at the last',
+  summary: 'Read the context sent to the model at an event, or most recently, by origin and tokens',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: contextQuery },
-  responses: { 200: json(contextSchema, 'The last request up to there'), ...problems },
+  responses: { 200: json(contextSchema, 'The last request up to that event'), ...problems },
 })
 
 const memory = createRoute({
   method: 'get',
   path: '/conversations/{id}/memory',
-  summary: "How the model's memory is kept within its limit, and where that was done",
+  summary: 'Read the memory strategy and the memory checkpoints',
   middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(memorySchema, 'The memory'), ...problems },
@@ -62,29 +72,29 @@ const memory = createRoute({
 const want = createRoute({
   method: 'post',
   path: '/conversations/{id}/memory',
-  summary: "Shorten the model's memory with the next message, whether or not it is too long",
+  summary: 'Apply a memory strategy once, with the next message, even if the context is within its limit',
   middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     body: { required: true, content: { 'application/json': { schema: wantMemorySchema } } },
   },
-  responses: { 202: json(memorySchema, 'It is done with the next message'), ...problems },
+  responses: { 202: json(memorySchema, 'Scheduled for the next message'), ...problems },
 })
 
 const undo = createRoute({
   method: 'post',
   path: '/conversations/{id}/memory/undo',
-  summary: 'Let the model see everything again, from the next message on; the strategy becomes none',
+  summary: 'Send the full history again from the next message on; sets the strategy to none',
   middleware: access('conversations:write'),
   request: { params: conversationParam },
   responses: {
     200: json(memorySchema, 'The memory'),
     ...problems,
-    409: problem('The agent is at work in this conversation'),
+    409: problem('A run is active in this conversation'),
   },
 })
 
-/** What the model was told (C1, C8). */
+/** Model requests, context and memory (C1, C8). */
 export function addContextRoutes(
   app: OpenAPIHono<AppEnv>,
   { responses, ledger, queue, preview, sessions }: AppDependencies,
@@ -121,12 +131,9 @@ export function addContextRoutes(
   app.openapi(undo, async (c) => {
     const { tenant } = c.get('caller')
     const id = conversationId(c.req.valid('param').id)
-    // The run that is under way remembers what it began with.
+    // An active run keeps the context it started with.
     if ((await queue.read(tenant, id)).active) {
-      throw new WaymarkError(
-        'conversation_busy',
-        'The agent is at work. Stop it, or wait until it has finished.',
-      )
+      throw new WaymarkError('conversation_busy', 'A run is active. Stop it, or wait until it ends.')
     }
     const { items } = await memoryOf(tenant, id)
     if (items.length > 0 && items[0]?.checkpoint.strategy !== 'none') {
@@ -135,7 +142,7 @@ export function addContextRoutes(
       const checkpoint = { strategy: 'none' as const, trigger_reason: 'undone', ...counts, ...turns }
       const frames = [{ kind: 'memory.checkpoint' as const, checkpoint }]
       const appended = await ledger.append({ tenant, conversationId: id, run: null, frames })
-      if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation has gone.')
+      if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation no longer exists.')
     }
     await ledger.change(tenant, id, { settings: { memory: { strategy: 'none' } } })
     return c.json(await memoryOf(tenant, id), 200)
@@ -144,7 +151,7 @@ export function addContextRoutes(
   app.openapi(list, async (c) => {
     const { limit, cursor } = c.req.valid('query')
     if (cursor !== undefined && !/^resp_[0-9a-z]{26}$/.test(cursor)) {
-      throw new WaymarkError('bad_cursor', 'This is no cursor of this list.')
+      throw new WaymarkError('bad_cursor', 'Invalid cursor for this list.')
     }
     const { items, next } = await responses.list({
       tenant: c.get('caller').tenant,
@@ -153,6 +160,13 @@ export function addContextRoutes(
       cursor: cursor ?? null,
     })
     return c.json({ items: items.map(summaryOf), next_cursor: next }, 200)
+  })
+
+  app.openapi(usage, async (c) => {
+    const { tenant } = c.get('caller')
+    const total = await responses.usage(tenant, conversationId(c.req.valid('param').id))
+    const { requests, input, output, cached, cost } = total
+    return c.json({ requests, input_tokens: input, output_tokens: output, cached_tokens: cached, cost }, 200)
   })
 
   app.openapi(read, async (c) => {
@@ -164,8 +178,8 @@ export function addContextRoutes(
 
   async function nextOf(tenant: string, id: ConversationId) {
     const { workspace_id } = await ledger.conversation(tenant, id)
-    // Files that are elsewhere can not be looked at.
-    if (workspace_id !== null && !sessions.holds(workspace_id)) return null
+    // This server can't read files of a workspace it does not hold.
+    if (workspace_id !== null && !sessions.isHere(workspace_id)) return null
     return await preview({ tenant, conversationId: id, workspaceId: workspace_id })
   }
 
@@ -176,8 +190,7 @@ export function addContextRoutes(
     const upTo = at === undefined ? {} : { upTo: at }
     const { items } = await responses.list({ tenant, conversationId: id, limit: 1, cursor: null, ...upTo })
     const [last] = items
-    if (!last)
-      throw new WaymarkError('response_not_found', 'The model has not been asked anything up to there.')
+    if (!last) throw new WaymarkError('response_not_found', 'No model request up to that event.')
     const mayRead = scopes.includes('records:read')
     const request = mayRead ? (await responses.get(tenant, id, last.id)).request : null
     const { parts, held = noneHeld } = last.details
@@ -189,7 +202,7 @@ export function addContextRoutes(
   })
 }
 
-/** Records of earlier versions list everything among the parts. */
+/** Records of earlier versions list held items among the parts. */
 const noneHeld = { parts: 0, tokens: 0 }
 
 function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, details, end }: StoredResponse) {
@@ -212,7 +225,7 @@ function summaryOf({ id, runId, conversationId: of, eventNumber, createdAt, deta
   }
 }
 
-/** Whether a follow-up can go on from it. */
+/** True if a later request can continue from this response. */
 function isKept(details: StoredResponse['details'], end: StoredResponse['end']): boolean {
   return details.chain !== 'not_kept' && end?.status === 'completed' && end.providerId !== null
 }

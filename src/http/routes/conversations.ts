@@ -1,17 +1,19 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { ConversationsQuery } from '../../core/ledger.ts'
+import type { Token } from '../../core/tokens.ts'
 import {
   conversationListSchema,
   conversationSchema,
   createConversationSchema,
   listConversationsQuery,
   patchConversationSchema,
+  type Settings,
 } from '../../protocol/api/conversations.ts'
 import { deletedConversationSchema } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
-import { copyOf, isId, newId } from '../../protocol/ids.ts'
+import { isId, newId, parseCopyWorkspaceId } from '../../protocol/ids.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
-import { access } from '../auth.ts'
+import { access, assertScope } from '../auth.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problems } from '../openapi.ts'
 
@@ -30,7 +32,7 @@ const create = createRoute({
 const list = createRoute({
   method: 'get',
   path: '/conversations',
-  summary: 'List and search conversations, the last changed first',
+  summary: 'List and search conversations, most recently changed first',
   middleware: access('conversations:read'),
   request: { query: listConversationsQuery },
   responses: { 200: json(conversationListSchema, 'A page of conversations'), ...problems },
@@ -54,23 +56,22 @@ const patch = createRoute({
     params: conversationParam,
     body: { required: true, content: { 'application/json': { schema: patchConversationSchema } } },
   },
-  responses: { 200: json(conversationSchema, 'The conversation as it is now'), ...problems },
+  responses: { 200: json(conversationSchema, 'The updated conversation'), ...problems },
 })
 
 const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}',
-  summary:
-    'Delete a conversation; its forks keep what they inherited, and it can be brought back for a while',
+  summary: 'Delete a conversation; its forks keep the inherited history, and it can be undeleted for a while',
   middleware: access('conversations:write'),
   request: { params: conversationParam },
   responses: {
-    200: json(deletedConversationSchema, 'Deleted, and what had waited in its queue'),
+    200: json(deletedConversationSchema, 'The deletion, with the messages removed from the queue'),
     ...problems,
   },
 })
 
-/** So long an answer waits for the first checkpoint. */
+/** How long the response waits for the first checkpoint. */
 const BEGIN_MS = 2000
 
 export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
@@ -78,6 +79,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
 
   app.openapi(create, async (c) => {
     const { title, workspace_id = deps.workspaceId, ...settings } = c.req.valid('json')
+    assertMayFree(c.get('caller'), settings)
     const now = clock.now()
     await refuseForeignCopy(c.get('caller').tenant, workspace_id)
     const { conversation, repeated } = await ledger.create({
@@ -95,22 +97,22 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     })
     c.header('Location', `/api/v1/conversations/${conversation.id}`)
     if (repeated) c.header('Idempotency-Replayed', 'true')
-    if (!deps.sessions.holds(workspace_id)) return c.json(conversation, 201)
+    if (!deps.sessions.isHere(workspace_id)) return c.json(conversation, 201)
     const { tenant } = c.get('caller')
     if (!repeated) await begin(tenant, conversation.id)
-    // Deleted since, when the request is an old one that is sent again.
+    // A replayed request may name a conversation that has been deleted since.
     const known = await ledger.conversation(tenant, conversationId(conversation.id)).catch(() => conversation)
     return c.json({ ...conversation, initial_checkpoint: known.initial_checkpoint }, 201)
   })
 
-  /** A working copy belongs to the tenant of the conversation that it was made for (L11). */
+  /** A working copy belongs to the tenant of the conversation that it was created for (L11). */
   async function refuseForeignCopy(tenant: string, workspaceId: string): Promise<void> {
-    const copy = copyOf(workspaceId)
+    const copy = parseCopyWorkspaceId(workspaceId)
     if (copy && !(await ledger.owns(tenant, conversationId(copy.conversationId))))
-      throw new WaymarkError('conversation_not_found', 'There is no such working copy.')
+      throw new WaymarkError('conversation_not_found', 'Working copy not found.')
   }
 
-  /** The first checkpoint (W1). Of a large project it takes a while: then the answer does not wait for it. */
+  /** Takes the first checkpoint (W1). The response doesn't wait longer than BEGIN_MS: large projects take a while. */
   async function begin(tenant: string, id: string): Promise<void> {
     const started = deps.sessions.start(tenant, conversationId(id)).catch((error: unknown) => {
       deps.log.error({ err: error, conversation: id }, 'the first checkpoint failed')
@@ -133,7 +135,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
       after: cursor === undefined ? null : parseListCursor(cursor),
       search: q || null,
     })
-    // The first of an unfiltered list is the current one: only other pages have to look for it.
+    // The first item of the unfiltered list is the current conversation; other pages must query for it.
     const isFirst = cursor === undefined && !q && workspace_id === undefined
     const newest = { tenant, limit: 1, after: null, search: null }
     const current = (isFirst ? items : (await ledger.conversations(newest)).items)[0]?.id ?? null
@@ -149,6 +151,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     const id = conversationId(c.req.valid('param').id)
     const { title, ...settings } = c.req.valid('json')
     const { tenant } = c.get('caller')
+    assertMayFree(c.get('caller'), settings)
     await ledger.change(tenant, id, { settings, ...(title === undefined ? {} : { title }) })
     return c.json(await ledger.conversation(tenant, id), 200)
   })
@@ -176,6 +179,11 @@ function parseListCursor(text: string): ListPlace {
     const [updatedAt, id] = listCursorSchema.parse(JSON.parse(Buffer.from(text, 'base64url').toString()))
     return { updatedAt, id }
   } catch (cause) {
-    throw new WaymarkError('bad_cursor', 'This is no cursor of a list.', { cause })
+    throw new WaymarkError('bad_cursor', 'Invalid cursor for this list.', { cause })
   }
+}
+
+/** The mode `edit` answers approvals in advance, so it needs the scope that answers them. */
+function assertMayFree(caller: Token, { mode }: Settings): void {
+  if (mode === 'edit') assertScope(caller, 'workspace:write')
 }

@@ -17,13 +17,13 @@ import { problemOf } from '../problem.ts'
 import { queueNotice } from '../queue-view.ts'
 import { type EventStream, encodePage, namedEvent, openEventStream } from '../sse.ts'
 
-// Small enough that a reader's memory stays flat, large enough that a long replay is one read in ten milliseconds.
+// Small enough to keep memory per reader flat; large enough that a long replay needs only one read every 10 ms.
 const STREAM_PAGE = 250
 
 const events = createRoute({
   method: 'get',
   path: '/conversations/{id}/ledger/events',
-  summary: 'Read the ledger in pages: the frames, to the byte',
+  summary: 'Read the frames of the ledger in pages, byte for byte',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: eventsQuery },
   responses: { 200: json(eventsPageSchema, 'A page of frames'), ...problems },
@@ -51,7 +51,7 @@ const stream = createRoute({
 const messages = createRoute({
   method: 'get',
   path: '/conversations/{id}/messages',
-  summary: 'The messages of the line, oldest first',
+  summary: 'List the messages of the line, oldest first',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: messagesQuery },
   responses: { 200: json(messageListSchema, 'A page of messages'), ...problems },
@@ -69,7 +69,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
       limit,
       ...(before === undefined ? {} : { before }),
     })
-    // The frames are spliced in as they are: parsing and writing them again could change their bytes (L4).
+    // Splice the stored frames in verbatim: parsing and re-serializing them could change their bytes (L4).
     return c.body(eventsPageText(page), 200, { 'Content-Type': 'application/json' }) as never
   })
 
@@ -78,7 +78,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const query: PageQuery = {
       tenant: c.get('caller').tenant,
       conversationId: conversationId(c.req.valid('param').id),
-      // A browser that reconnects repeats the URL it began with; what it says it has seen last counts.
+      // A reconnecting browser repeats its original URL, so Last-Event-ID takes precedence over `cursor`.
       cursor: cursorOf(c.req.header('last-event-id') || cursor),
       limit: STREAM_PAGE,
     }
@@ -89,7 +89,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const ended = new AbortController()
     const signal = AbortSignal.any([ended.signal, deps.stopping])
     const pages = ledger.follow(query, signal)[Symbol.asyncIterator]()
-    // Read before the headers go out, so that a refusal is still an answer with a status.
+    // Read the first page before sending headers, so that an error still gets its HTTP status.
     const first = await pages.next()
     const out = openEventStream(c.env.outgoing, deps.stopping)
     if (out.signal.aborted) ended.abort()
@@ -98,7 +98,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
     const stopNotices = follow === 'true' ? sendQueueNotices(out, deps, query) : () => {}
     void sendPages(out, first, pages, follow === 'true')
       .catch(async (error: unknown) => {
-        deps.log.error({ err: error, conversation: query.conversationId }, 'a stream broke off')
+        deps.log.error({ err: error, conversation: query.conversationId }, 'stream interrupted')
         await out.write(namedEvent('problem', problemOf(error)))
       })
       .finally(() => {
@@ -122,7 +122,7 @@ export function addLedgerRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
   })
 }
 
-/** The queue as it is, and again whenever it has changed: it is not history, so it has no id. */
+/** Sends the queue now and after each change. The events have no id because the queue is not part of the history. */
 function sendQueueNotices(out: EventStream, deps: AppDependencies, query: PageQuery): () => void {
   const { tenant, conversationId: id } = query
   let sent = ''
@@ -140,8 +140,8 @@ function sendQueueNotices(out: EventStream, deps: AppDependencies, query: PageQu
         sent = event
       }
     } catch (error) {
-      // The frames tell the same story; they go on.
-      deps.log.error({ err: error, conversation: id }, 'the queue could not be shown')
+      // Queue notices are redundant with the frames, so the stream continues.
+      deps.log.error({ err: error, conversation: id }, 'could not send the queue')
     } finally {
       isReading = false
     }
@@ -170,7 +170,7 @@ async function sendPages(
 function cursorOf(text: string | undefined): Cursor | null {
   if (text === undefined) return null
   const cursor = parseCursor(text)
-  if (!cursor) throw new WaymarkError('bad_cursor', 'This is no cursor of a ledger.')
+  if (!cursor) throw new WaymarkError('bad_cursor', 'Invalid ledger cursor.')
   return cursor
 }
 

@@ -30,8 +30,8 @@ const fork = createRoute({
   path: '/conversations/{id}/fork',
   summary: 'Fork a conversation after an event, or just before a message',
   description:
-    'The new conversation shares the history up to there; nothing is copied, and what either does later does not ' +
-    'touch the other. Without `event_number` and `message_id` it is forked after the last event.',
+    'The new conversation shares the history up to that point; no events are copied, and later changes to one do not ' +
+    'affect the other. Without `event_number` and `message_id`, the fork starts after the last event.',
   middleware: access('conversations:write'),
   request: {
     params: conversationParam,
@@ -39,76 +39,76 @@ const fork = createRoute({
     body: { required: false, content: { 'application/json': { schema: forkSchema } } },
   },
   responses: {
-    201: json(forkedSchema, 'The new conversation, and what was done with the files'),
+    201: json(forkedSchema, 'The new conversation, and the result of restoring the files'),
     ...problems,
-    409: problem('The agent is at work in this workspace, or its files are not here'),
-    500: problem('The files could not be saved or copied, and so nothing was changed'),
+    409: problem('A run is active in this workspace, or this server does not hold its files'),
+    500: problem('The files could not be saved or copied; nothing was changed'),
   },
 })
 
 const branches = createRoute({
   method: 'get',
   path: '/conversations/{id}/branches',
-  summary: 'The conversations that were forked from this one',
+  summary: 'List the forks of a conversation',
   middleware: access('conversations:read'),
   request: { params: conversationParam },
-  responses: { 200: json(branchListSchema, 'Its forks, the oldest first'), ...problems },
+  responses: { 200: json(branchListSchema, 'The forks, oldest first'), ...problems },
 })
 
 const tree = createRoute({
   method: 'get',
   path: '/conversations/{id}/tree',
-  summary: 'The whole family: the root, and all that were forked from it',
+  summary: 'Read the whole family: the root and all its forks',
   middleware: access('conversations:read'),
   request: { params: conversationParam },
-  responses: { 200: json(familySchema, 'Its members, each with its parent'), ...problems },
+  responses: { 200: json(familySchema, 'The members, each with its parent'), ...problems },
 })
 
 const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}/messages/{message_id}',
-  summary: "Delete a person's message and all that came after it",
+  summary: 'Delete a user message and everything after it',
   description:
-    'A run that is active is stopped first, and the queue is cleared. The files stay as they are: the answer names the ' +
-    'checkpoint to restore them to. Until `undo_until` it can be undone.',
+    'An active run is stopped first, and the queue is cleared. The files are not changed: the response names the ' +
+    'checkpoint to restore them to. The deletion can be undone until `undo_until`.',
   middleware: access('conversations:write'),
   request: { params: messageParam },
   responses: {
-    200: json(deletedMessageSchema, 'What was deleted'),
+    200: json(deletedMessageSchema, 'The deletion'),
     ...problems,
-    409: problem('It is an answer: only messages of people can be deleted'),
+    409: problem('The message is an answer; only user messages can be deleted'),
   },
 })
 
 const undelete = createRoute({
   method: 'post',
   path: '/conversations/{id}/undelete',
-  summary: 'Bring back a deleted message with all that came after it, or a deleted conversation',
+  summary: 'Undelete a message with everything after it, or a conversation',
   description:
-    'The conversation goes back to the line that it left last of those with this message. What was said since then leaves ' +
-    'the line, and can be brought back the same way.',
+    'The conversation returns to the line with this message that it left most recently. Newer messages leave the line, ' +
+    'and can be undeleted in the same way.',
   middleware: access('conversations:write'),
   request: {
     params: conversationParam,
     body: { required: false, content: { 'application/json': { schema: undeleteSchema } } },
   },
   responses: {
-    200: json(undeletedSchema, 'It is back'),
+    200: json(undeletedSchema, 'Undeleted'),
     ...problems,
-    409: problem('It has not been deleted'),
+    409: problem('The message or conversation is not deleted'),
   },
 })
 
 const compare = createRoute({
   method: 'get',
   path: '/conversations/{id}/compare/{other}',
-  summary: 'Where two conversations part, what was said since on each side, and how their files differ',
+  summary: 'Compare two conversations: where they diverge, the messages on each side, and the files',
   middleware: access('conversations:read'),
   request: {
     params: conversationParam.extend({ other: z.string().meta({ param: { name: 'other', in: 'path' } }) }),
     query: compareQuery,
   },
-  responses: { 200: json(comparisonSchema, 'The two, side by side'), ...problems },
+  responses: { 200: json(comparisonSchema, 'The comparison'), ...problems },
 })
 
 export function addLineRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
@@ -124,7 +124,7 @@ export function addLineRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): 
       tenant,
       by,
       conversationId: conversationId(c.req.valid('param').id),
-      at: placeOf(event_number, message_id),
+      at: parsePlace(event_number, message_id),
       title,
       files,
       idempotency: await idempotencyOf(c),
@@ -216,7 +216,7 @@ export function addLineRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): 
   }
 }
 
-function placeOf(eventNumber: number | undefined, messageId: string | undefined): Place | null {
+function parsePlace(eventNumber: number | undefined, messageId: string | undefined): Place | null {
   if (messageId !== undefined) return { before: messageId }
   return eventNumber === undefined ? null : { after: eventNumber }
 }

@@ -1,7 +1,8 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
-import type { AttachmentStore } from '../../core/attachments.ts'
+import { type AttachmentStore, imageTypeOf } from '../../core/attachments.ts'
+import { commandPrefix } from '../../core/questions.ts'
 import type { Attachment, MessageExtras } from '../../core/queue.ts'
 import { redactText } from '../../core/redact.ts'
 import { workspaceNotHere } from '../../core/work-sessions.ts'
@@ -25,7 +26,8 @@ import { access } from '../auth.ts'
 import { idempotencyOf } from '../idempotency.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 import { queueView } from '../queue-view.ts'
-import { streamRun } from '../run-stream.ts'
+import { streamRun } from '../run-stream/sse-run.ts'
+import { wantsStream } from '../sse.ts'
 
 const runParam = conversationParam.extend({
   run_id: z
@@ -36,10 +38,10 @@ const runParam = conversationParam.extend({
 const send = createRoute({
   method: 'post',
   path: '/conversations/{id}/messages',
-  summary: 'Send a message: it waits for its turn, and an agent works on it',
+  summary: 'Send a message; it is queued and starts a run',
   description:
-    'Answers at once with the place in the queue. With `Accept: text/event-stream` the answer is a stream instead: ' +
-    "an event named `accepted` with the same fields, then the run's frames up to its last.",
+    'Responds immediately with the queue position. With `Accept: text/event-stream` the response is a stream: ' +
+    "an event named `accepted` with the same fields, then the run's frames up to its terminal frame.",
   middleware: access('conversations:write'),
   request: {
     params: conversationParam,
@@ -49,7 +51,7 @@ const send = createRoute({
   responses: {
     202: json(acceptedMessageSchema, 'Accepted'),
     ...problems,
-    429: problem('Ten messages are waiting already; Retry-After says when to try again'),
+    429: problem('Ten messages are already waiting; retry after Retry-After seconds'),
   },
 })
 
@@ -60,10 +62,10 @@ const attachmentParam = conversationParam.extend({
 const attachment = createRoute({
   method: 'get',
   path: '/conversations/{id}/attachments/{sha256}',
-  summary: 'A text that went with a message of this line, or waits with one',
+  summary: 'Read an attachment of a message on this line or in the queue',
   middleware: access('conversations:read'),
   request: { params: attachmentParam },
-  responses: { 200: json(attachmentViewSchema, 'The text'), ...problems },
+  responses: { 200: json(attachmentViewSchema, 'The attachment'), ...problems },
 })
 
 const outputParam = conversationParam.extend({
@@ -73,7 +75,7 @@ const outputParam = conversationParam.extend({
 const output = createRoute({
   method: 'get',
   path: '/conversations/{id}/outputs/{tool_call_id}',
-  summary: 'The whole of what a tool returned, of which its frame may hold the beginning only',
+  summary: 'Read the full output of a tool call, which its frame may truncate',
   middleware: access('conversations:read'),
   request: { params: outputParam },
   responses: { 200: json(outputViewSchema, 'The output'), ...problems },
@@ -82,7 +84,7 @@ const output = createRoute({
 const queue = createRoute({
   method: 'get',
   path: '/conversations/{id}/queue',
-  summary: 'The run that is being worked on, and the messages that wait',
+  summary: 'Read the active run and the waiting messages',
   middleware: access('conversations:read'),
   request: { params: conversationParam },
   responses: { 200: json(queueSchema, 'The queue'), ...problems },
@@ -91,22 +93,22 @@ const queue = createRoute({
 const remove = createRoute({
   method: 'delete',
   path: '/conversations/{id}/queue/{run_id}',
-  summary: 'Take a waiting message out of the queue',
+  summary: 'Remove a waiting message from the queue',
   middleware: access('conversations:write'),
   request: { params: runParam },
-  responses: { 204: { description: 'Taken out' }, ...problems },
+  responses: { 204: { description: 'Removed' }, ...problems },
 })
 
 const edit = createRoute({
   method: 'patch',
   path: '/conversations/{id}/queue/{run_id}',
-  summary: 'Change the words of a waiting message, or its place in the queue',
+  summary: 'Edit a waiting message, or move it in the queue',
   middleware: access('conversations:write'),
   request: {
     params: runParam,
     body: { required: true, content: { 'application/json': { schema: editQueuedSchema } } },
   },
-  responses: { 200: json(queueSchema, 'The queue as it is now'), ...problems },
+  responses: { 200: json(queueSchema, 'The updated queue'), ...problems },
 })
 
 const cancel = createRoute({
@@ -115,23 +117,23 @@ const cancel = createRoute({
   summary: 'Cancel a run, active or waiting',
   middleware: access('conversations:write'),
   request: { params: runParam },
-  responses: { 202: json(stoppedSchema, 'It will end as cancelled'), ...problems },
+  responses: { 202: json(stoppedSchema, 'The run will end as cancelled'), ...problems },
 })
 
 const stop = createRoute({
   method: 'post',
   path: '/conversations/{id}/stop',
-  summary: 'Stop the current run; the next message in the queue starts by itself',
+  summary: 'Stop the current run; the next message in the queue starts automatically',
   middleware: access('conversations:write'),
   request: { params: conversationParam },
-  responses: { 202: json(stoppedSchema, 'The run that will end as cancelled, if there is one'), ...problems },
+  responses: { 202: json(stoppedSchema, 'The run that will end as cancelled, or null'), ...problems },
 })
 
 const approve = createRoute({
   method: 'post',
   path: '/conversations/{id}/runs/{run_id}/approvals',
-  summary: 'Answer a tool that asks whether it may run',
-  // What is approved here changes files and runs commands.
+  summary: 'Answer the approval request of a tool call',
+  // Approved calls change files and run commands.
   middleware: access('workspace:write'),
   request: {
     params: runParam,
@@ -140,7 +142,7 @@ const approve = createRoute({
   responses: {
     204: { description: 'Answered' },
     ...problems,
-    409: problem('It does not wait for an answer'),
+    409: problem('The call is not waiting for approval'),
   },
 })
 
@@ -151,20 +153,20 @@ const questionParam = runParam.extend({
 const question = createRoute({
   method: 'get',
   path: '/conversations/{id}/runs/{run_id}/approvals/{tool_call_id}',
-  summary: 'The whole of what a tool waits to be allowed to do, with nothing cut or redacted',
+  summary: 'Read the full call that is waiting for approval, without truncation or redaction',
   middleware: access('workspace:write'),
   request: { params: questionParam },
   responses: {
     200: json(questionSchema, 'The question'),
     ...problems,
-    409: problem('It does not wait for an answer'),
+    409: problem('The call is not waiting for approval'),
   },
 })
 
 const rules = createRoute({
   method: 'get',
   path: '/rules',
-  summary: 'Calls that are allowed without asking, the last first',
+  summary: 'List the calls that run without approval, newest first',
   middleware: access('workspace:write'),
   responses: { 200: json(ruleListSchema, 'The rules'), ...problems },
 })
@@ -172,7 +174,7 @@ const rules = createRoute({
 const removeRule = createRoute({
   method: 'delete',
   path: '/rules/{rule_id}',
-  summary: 'Ask again before the call of this rule runs',
+  summary: 'Remove a rule; its call requires approval again',
   middleware: access('workspace:write'),
   request: { params: z.object({ rule_id: z.string().meta({ param: { name: 'rule_id', in: 'path' } }) }) },
   responses: { 204: { description: 'Removed' }, ...problems },
@@ -181,10 +183,10 @@ const removeRule = createRoute({
 export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { clock } = deps
 
-  /** Reject a message that no worker could ever claim. */
+  /** Rejects a message that no worker could ever claim. */
   async function refuseForeign(tenant: string, id: ConversationId): Promise<void> {
     const { workspace_id } = await deps.ledger.conversation(tenant, id)
-    if (workspace_id !== null && !deps.sessions.holds(workspace_id))
+    if (workspace_id !== null && !deps.sessions.isHere(workspace_id))
       throw workspaceNotHere(workspace_id, deps.workspaceId)
   }
 
@@ -204,7 +206,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     }
     if (deps.isOnlyServer) await refuseForeign(tenant, id)
     const isStreamed = wantsStream(c)
-    // Where the stream begins is read first: the run may begin at once.
+    // Read the head before enqueueing, because the run may start immediately.
     const head = isStreamed ? await deps.ledger.line(tenant, id) : null
     const idempotency = await idempotencyOf(c)
     const accepted = await deps.queue.enqueue({ ...command, ...(idempotency ? { idempotency } : {}) })
@@ -212,7 +214,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const body = { message_id, run_id, queue_position }
     if (head) {
       const last = head.at(-1)
-      // A run that was accepted before may be over by now: its frames are looked for from the beginning.
+      // A replayed request's run may have ended already, so search for its frames from the beginning.
       const cursor = repeated || !last ? null : { segmentId: last.segmentId, seq: last.to }
       await streamRun(c.env.outgoing, deps, { tenant, conversationId: id, cursor, accepted: body })
       return RESPONSE_ALREADY_SENT as never
@@ -225,20 +227,21 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const { sha256, ...param } = c.req.valid('param')
     const { tenant } = c.get('caller')
     const id = conversationId(param.id)
-    // Those of messages that wait, too.
+    // Include attachments of waiting messages.
     const { waiting } = await deps.queue.read(tenant, id)
     const queued = waiting.flatMap(({ extras }) => extras.attachments ?? [])
     const known = [...(await deps.attachments.onLine(tenant, id)), ...queued]
     const found = known.find((one) => one.sha256 === sha256)
-    if (!found) throw new WaymarkError('attachment_not_found', 'No message here has such an attachment.')
-    return c.json({ ...found, content: await deps.attachments.read(sha256) }, 200)
+    if (!found) throw new WaymarkError('attachment_not_found', 'No message here has that attachment.')
+    const content = await deps.attachments.read(sha256)
+    const media_type = imageTypeOf(content)
+    return c.json({ ...found, content, ...(media_type === null ? {} : { media_type }) }, 200)
   })
 
   app.openapi(output, async (c) => {
     const { id, tool_call_id } = c.req.valid('param')
     const whole = await deps.results.find(c.get('caller').tenant, conversationId(id), tool_call_id)
-    if (whole === null)
-      throw new WaymarkError('output_not_found', 'No tool returned anything for such a call.')
+    if (whole === null) throw new WaymarkError('output_not_found', 'No output is stored for that tool call.')
     const mayRead = c.get('caller').scopes.includes('records:read')
     return c.json({ tool_call_id, output: mayRead ? whole : redactText(whole) }, 200)
   })
@@ -286,7 +289,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       reason: reason ?? null,
       questionSha256: question_sha256 ?? null,
       grant: { network: grant?.network ?? false, outside: grant?.outside ?? false },
-      always: always ?? false,
+      always: always === true ? { match: 'exact', scope: 'workspace' } : always || null,
     })
     return c.body(null, 204)
   })
@@ -300,7 +303,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       runId: runId(run_id),
       toolCallId: tool_call_id,
     }
-    const { toolName, arguments: written, confinement, sha256 } = await deps.queue.question(query)
+    const { toolName, arguments: written, subject, confinement, sha256 } = await deps.queue.question(query)
     return c.json(
       {
         run_id,
@@ -313,6 +316,8 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
           wants_network: confinement.wantsNetwork,
         },
         question_sha256: sha256,
+        // Only programs have a first word.
+        prefix: confinement === null ? null : commandPrefix(subject),
       },
       200,
     )
@@ -322,7 +327,9 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
     const items = (await deps.rules.list(c.get('caller').tenant)).map((rule) => ({
       rule_id: rule.id,
       workspace_id: rule.workspaceId,
+      conversation_id: rule.conversationId,
       tool_name: rule.toolName,
+      match: rule.match,
       subject: rule.subject,
       grant: rule.grant,
       by: rule.by,
@@ -333,13 +340,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
 
   app.openapi(removeRule, async (c) => {
     const { rule_id } = c.req.valid('param')
-    const isRemoved = isId('rule', rule_id) && (await deps.rules.remove(c.get('caller').tenant, rule_id))
+    const { tenant, by } = callerOf(c)
+    const isRemoved = isId('rule', rule_id) && (await deps.rules.remove(tenant, rule_id, by))
     if (!isRemoved) throw new WaymarkError('rule_not_found', 'There is no such rule.')
     return c.body(null, 204)
   })
 }
 
-/** Who did it, as frames name them: a token's name, never its secret. */
+/** The caller as frames name it: the token's name, never its secret. */
 function callerOf(c: Context<AppEnv>): { tenant: string; by: string } {
   const { tenant, name } = c.get('caller')
   return { tenant, by: name }
@@ -361,11 +369,10 @@ async function extrasOf(
   const attached: Attachment[] = []
   for (const { name, content } of attachments) {
     const text = content.toWellFormed()
-    attached.push({ name, sha256: await kept.keep(text), bytes: Buffer.byteLength(text) })
+    const media_type = imageTypeOf(text)
+    const bytes = media_type === null ? Buffer.byteLength(text) : Math.floor(text.length * 0.75)
+    const sha256 = await kept.keep(text)
+    attached.push({ name, sha256, bytes, ...(media_type === null ? {} : { media_type }) })
   }
   return { extras: { activeFiles, attachments: attached, ...(rag_scope ? { ragScope: rag_scope } : {}) } }
-}
-
-function wantsStream(c: Context): boolean {
-  return c.req.header('accept')?.toLowerCase().includes('text/event-stream') ?? false
 }

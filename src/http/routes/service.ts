@@ -1,5 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { aboutSchema } from '../../protocol/api/service.ts'
+import { aboutSchema, modelListSchema } from '../../protocol/api/service.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { requireScope } from '../auth.ts'
 import { json, problems } from '../openapi.ts'
@@ -9,17 +9,17 @@ const status = z.object({ status: z.string() })
 const health = createRoute({
   method: 'get',
   path: '/health',
-  summary: 'Whether the process answers',
+  summary: 'Liveness of the process',
   security: [],
-  responses: { 200: json(status, 'It does') },
+  responses: { 200: json(status, 'The process is running') },
 })
 
 const ready = createRoute({
   method: 'get',
   path: '/ready',
-  summary: 'Whether the store answers',
+  summary: 'Readiness of the store',
   security: [],
-  responses: { 200: json(status, 'It does'), 503: json(status, 'It does not') },
+  responses: { 200: json(status, 'Ready'), 503: json(status, 'Not ready') },
 })
 
 const metrics = createRoute({
@@ -36,16 +36,25 @@ const metrics = createRoute({
 const about = createRoute({
   method: 'get',
   path: '/about',
-  summary: 'What this server is, and what the token may do here',
+  summary: 'The server and the scopes of the token',
   responses: { 200: json(aboutSchema, 'The server'), ...problems },
 })
 
-/** Only below the base: it needs a token. */
-export function addAboutRoute(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
-  app.openapi(about, (c) => c.json({ ...deps.about, scopes: c.get('caller').scopes }, 200))
+const models = createRoute({
+  method: 'get',
+  path: '/models',
+  summary: 'The models that a conversation can choose from, by provider',
+  middleware: [requireScope('conversations:read')] as const,
+  responses: { 200: json(modelListSchema, 'Providers with their models'), ...problems },
+})
+
+/** Not at the root, because they need a token. */
+export function addAboutRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
+  app.openapi(models, async (c) => c.json({ items: await deps.listModels() }, 200))
+  app.openapi(about, (c) => c.json({ ...deps.about(), scopes: c.get('caller').scopes }, 200))
 }
 
-/** What operators and their tools ask for. Only the metrics need a token: they tell about all tenants. */
+/** Endpoints for operators. Only the metrics need a token, because they cover all tenants. */
 export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const readiness = createReadiness(deps)
   app.openapi(health, (c) => c.json({ status: 'ok' }, 200))
@@ -60,11 +69,11 @@ export function addServiceRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies
   })
 }
 
-/** How long an answer is reused, and how long the store may take: a probe neither hangs nor adds load. */
+/** Answers are cached for COUNTS_MS and give up after WAIT_MS, so that a probe neither hangs nor adds load. */
 const COUNTS_MS = 1000
 const WAIT_MS = 3000
 
-/** Null when the store reads and writes; otherwise why it does not. */
+/** Null when the store can read and write; otherwise the reason. */
 function createReadiness({ ledger, log }: AppDependencies): () => Promise<string | null> {
   let last: { at: number; answer: Promise<string | null> } | null = null
 
@@ -76,8 +85,8 @@ function createReadiness({ ledger, log }: AppDependencies): () => Promise<string
     const stored = ledger.probeWrite().then(
       () => null,
       (error: unknown) => {
-        log.error({ err: error }, 'the store takes no write')
-        return `the store takes no write: ${(error as Error).message}`
+        log.error({ err: error }, 'the store rejected a write')
+        return `the store rejected a write: ${(error as Error).message}`
       },
     )
     return await Promise.race([stored, late]).finally(() => clearTimeout(timer))

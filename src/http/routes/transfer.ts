@@ -1,13 +1,17 @@
 import { createWriteStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { importReportSchema } from '../../protocol/api/transfer.ts'
+import { type ImportProgress, importReportSchema } from '../../protocol/api/transfer.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { requireScope } from '../auth.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
+import { problemOf } from '../problem.ts'
+import { namedEvent, openEventStream, wantsStream } from '../sse.ts'
 
 const TAR = 'application/x-tar'
 const BROKEN_OFF = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ABORT_ERR', 'ECONNRESET'])
@@ -16,28 +20,31 @@ const archive = z.string().meta({ format: 'binary' })
 const exportFamily = createRoute({
   method: 'get',
   path: '/conversations/{id}/export',
-  summary: 'One portable file with the whole family: events, requests, agent states, blobs and checkpoints',
+  summary: 'Export the whole family as one file: events, requests, agent states, blobs and checkpoints',
   description:
-    'Messages that were deleted are not in it. An archive that breaks off has no end and is refused by `POST /import`.',
+    'Deleted messages are not included. A truncated archive lacks its end marker, and `POST /import` rejects it.',
   middleware: [requireScope('admin')] as const,
   request: { params: conversationParam },
   responses: {
     200: { description: 'A tar archive', content: { [TAR]: { schema: archive } } },
     ...problems,
-    409: problem('A collection or a backup is under way'),
+    409: problem('A collection or a backup is in progress'),
   },
 })
 
 const importFamily = createRoute({
   method: 'post',
   path: '/import',
-  summary: 'Take in a file that export wrote; conversations that are here already are left as they are',
+  summary: 'Import an exported file; existing conversations are left unchanged',
+  description:
+    'With `Accept: text/event-stream` the response is a stream: `progress` events while the import runs, then one event ' +
+    'named `imported` with the report, or one named `problem`.',
   middleware: [requireScope('admin')] as const,
   request: { body: { required: true, content: { [TAR]: { schema: archive } } } },
   responses: {
-    200: json(importReportSchema, 'What was imported'),
+    200: json(importReportSchema, 'The import report'),
     ...problems,
-    409: problem('A conversation is here with another history, or a collection is under way'),
+    409: problem('A conversation exists with a different history, or a collection is in progress'),
     415: problem('Not a tar archive'),
   },
 })
@@ -53,7 +60,7 @@ export function addTransferRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencie
     }) as never
   })
 
-  // Not by `openapi`: the validator would read the whole body into memory.
+  // Not `app.openapi`: its validator would read the whole body into memory.
   app.openAPIRegistry.registerPath(importFamily)
   app.post('/import', requireScope('admin'), async (c) => {
     if (!/^application\/(x-tar|octet-stream)\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
@@ -71,11 +78,31 @@ export function addTransferRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencie
         const { code } = error as NodeJS.ErrnoException
         if (code === 'ENOSPC') throw new WaymarkError('disk_full', 'The disk is full.', { cause: error })
         if (!BROKEN_OFF.has(code ?? '')) throw error
-        throw new WaymarkError('invalid_request', 'The upload broke off.', { cause: error })
+        throw new WaymarkError('invalid_request', 'The upload was interrupted; retry it.', { cause: error })
       })
-      return c.json(await deps.imports.run({ tenant, by, file }), 200)
+      if (!wantsStream(c)) return c.json(await deps.imports.run({ tenant, by, file }), 200)
+      await streamImport(c.env.outgoing, deps, { tenant, by, file })
+      return RESPONSE_ALREADY_SENT
     } finally {
       await rm(file, { force: true })
     }
   })
+}
+
+/** Streams progress during a long import: clients time out if a response takes minutes to start. */
+async function streamImport(
+  response: ServerResponse,
+  deps: AppDependencies,
+  command: { tenant: string; by: string; file: string },
+): Promise<void> {
+  const out = openEventStream(response, deps.stopping)
+  try {
+    const onProgress = (progress: ImportProgress) => void out.write(namedEvent('progress', progress))
+    await out.write(namedEvent('imported', await deps.imports.run({ ...command, onProgress })))
+  } catch (error) {
+    if (!(error instanceof WaymarkError)) deps.log.error({ err: error }, 'import failed')
+    await out.write(namedEvent('problem', problemOf(error)))
+  } finally {
+    out.end()
+  }
 }

@@ -9,25 +9,25 @@ import { json, problems } from '../openapi.ts'
 const collect = createRoute({
   method: 'post',
   path: '/gc',
-  summary: 'Collect what no conversation reaches any more; by itself it happens every hour',
+  summary: 'Remove everything that no line reaches; also runs every hour',
   description:
-    'With `dry_run` it only counts. With `now` the retention time is not waited for: nothing that was deleted in this ' +
-    'tenant can be brought back then.',
+    'With `dry_run` it only counts. With `now` it ignores the retention time: deletions in this tenant can no longer be ' +
+    'undone.',
   middleware: access('admin'),
   request: { body: { required: false, content: { 'application/json': { schema: collectSchema } } } },
-  responses: { 200: json(collectionReportSchema, 'What was removed, or would be'), ...problems },
+  responses: { 200: json(collectionReportSchema, 'The objects that were removed, or would be'), ...problems },
 })
 
 const audit = createRoute({
   method: 'get',
   path: '/audit',
-  summary: 'Who deleted what, and when, the last first',
+  summary: 'List deletions and collections, with time and caller, newest first',
   middleware: access('admin'),
   request: { query: pagedQuery },
   responses: { 200: json(auditListSchema, 'A page of entries'), ...problems },
 })
 
-/** Calls for operators. */
+/** Routes for operators. */
 export function addUpkeepRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(collect, async (c) => {
     const { dry_run: isDryRun = false, now = false } = c.req.valid('json') ?? {}
@@ -38,7 +38,7 @@ export function addUpkeepRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies)
   app.openapi(audit, async (c) => {
     const { limit, cursor } = c.req.valid('query')
     if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
-      throw new WaymarkError('bad_cursor', 'This is no cursor of this list.')
+      throw new WaymarkError('bad_cursor', 'Invalid cursor for this list.')
     }
     const { tenant } = c.get('caller')
     const before = cursor === undefined ? null : Number(cursor)

@@ -30,13 +30,13 @@ const headers = z.object({ 'idempotency-key': z.string().optional() })
 
 const changing = {
   ...problems,
-  409: problem('The agent is at work in this workspace, or files are being put back there already'),
-  500: problem('The files could not be saved, and so nothing was changed'),
+  409: problem('A run is active in this workspace, or another restore is in progress'),
+  500: problem('The files could not be saved; nothing was changed'),
 }
 
 const reading = {
   ...problems,
-  409: problem('The files are in a workspace that this server does not have'),
+  409: problem('This server does not hold the workspace'),
   500: problem('The files could not be read'),
 }
 
@@ -47,16 +47,16 @@ const checkpointParam = conversationParam.extend({
 const session = createRoute({
   method: 'get',
   path: '/conversations/{id}/session',
-  summary: 'The work session: what has changed since the last approval',
+  summary: 'Read the work session: the changes since the last approval',
   middleware: access('conversations:read'),
   request: { params: conversationParam },
-  responses: { 200: json(sessionViewSchema, 'The session, and all before it'), ...reading },
+  responses: { 200: json(sessionViewSchema, 'The session and all earlier ones'), ...reading },
 })
 
 const approve = createRoute({
   method: 'post',
   path: '/conversations/{id}/approve',
-  summary: 'Approve what is there now, and open the next work session',
+  summary: 'Approve the current files and open the next work session',
   middleware: access('workspace:write'),
   request: {
     params: conversationParam,
@@ -69,33 +69,33 @@ const approve = createRoute({
 const reset = createRoute({
   method: 'post',
   path: '/conversations/{id}/reset',
-  summary: 'Return the files to what was approved last; what is discarded is kept as a checkpoint',
+  summary: 'Reset the files to the last approval; the discarded state is kept as a checkpoint',
   middleware: access('workspace:write'),
   request: {
     params: conversationParam,
     headers,
     body: { required: false, content: { 'application/json': { schema: resetSchema } } },
   },
-  responses: { 200: json(resetDoneSchema, 'What was done, and what was skipped'), ...changing },
+  responses: { 200: json(resetDoneSchema, 'The changed and the skipped files'), ...changing },
 })
 
 const restore = createRoute({
   method: 'post',
   path: '/conversations/{id}/restore',
-  summary: 'Put the files back to a checkpoint; what is there now is kept as another',
+  summary: 'Restore the files to a checkpoint; the current state is kept as a checkpoint',
   middleware: access('workspace:write'),
   request: {
     params: conversationParam,
     headers,
     body: { required: true, content: { 'application/json': { schema: restoreSchema } } },
   },
-  responses: { 200: json(restoredSchema, 'What was done, and what was skipped'), ...changing },
+  responses: { 200: json(restoredSchema, 'The changed and the skipped files'), ...changing },
 })
 
 const checkpoints = createRoute({
   method: 'get',
   path: '/conversations/{id}/checkpoints',
-  summary: 'All checkpoints that can be restored, the last first',
+  summary: 'List the checkpoints that can be restored, newest first',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: pagedQuery },
   responses: { 200: json(checkpointListSchema, 'A page of checkpoints'), ...problems },
@@ -104,7 +104,7 @@ const checkpoints = createRoute({
 const checkpoint = createRoute({
   method: 'get',
   path: '/conversations/{id}/checkpoints/{checkpoint_id}',
-  summary: 'What a checkpoint left out, and why',
+  summary: 'List the files that a checkpoint left out, with reasons',
   middleware: access('conversations:read'),
   request: { params: checkpointParam },
   responses: { 200: json(checkpointDetailsSchema, 'The checkpoint'), ...reading },
@@ -113,7 +113,7 @@ const checkpoint = createRoute({
 const edits = createRoute({
   method: 'get',
   path: '/conversations/{id}/edits',
-  summary: "The agent's edits of files, each with its message and the checkpoint before it, the last first",
+  summary: "List the agent's file edits, each with its message and the checkpoint before it, newest first",
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: editsQuery },
   responses: { 200: json(fileEditListSchema, 'A page of edits'), ...problems },
@@ -122,7 +122,7 @@ const edits = createRoute({
 const diff = createRoute({
   method: 'get',
   path: '/conversations/{id}/diff',
-  summary: 'Differences between two checkpoints, or from one to what is there now',
+  summary: 'Diff two checkpoints, or a checkpoint and the current files',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: diffQuery },
   responses: { 200: json(diffViewSchema, 'The files that differ'), ...reading },
@@ -131,7 +131,7 @@ const diff = createRoute({
 const files = createRoute({
   method: 'get',
   path: '/conversations/{id}/files',
-  summary: 'The files as they were at an event, or are now; and what has changed since',
+  summary: 'List the files at an event, or now, with the changes since then',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: filesQuery },
   responses: { 200: json(fileListSchema, 'The files'), ...reading },
@@ -140,7 +140,7 @@ const files = createRoute({
 const file = createRoute({
   method: 'get',
   path: '/conversations/{id}/files/text',
-  summary: 'One file as it was at an event, or is now; and how it has changed since',
+  summary: 'Read a file at an event, or now, with its changes since then',
   middleware: access('conversations:read'),
   request: { params: conversationParam, query: fileQuery },
   responses: { 200: json(fileViewSchema, 'The file'), ...reading },
@@ -231,7 +231,7 @@ const CURSOR = /^\d{4}-[\d:.TZ-]+~\d{1,15}~\d{1,15}$/
 
 function queryOf(c: Context<AppEnv>, id: string, limit: number, cursor: string | undefined) {
   if (cursor !== undefined && !CURSOR.test(cursor)) {
-    throw new WaymarkError('bad_cursor', 'This is no cursor of this list.')
+    throw new WaymarkError('bad_cursor', 'Invalid cursor for this list.')
   }
   return {
     tenant: c.get('caller').tenant,

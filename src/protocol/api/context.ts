@@ -1,34 +1,44 @@
 import * as z from 'zod'
 import { eventNumber } from './fields.ts'
 
-/** What the model was told. */
+/** The model's context: responses, their parts, and memory. */
 
 const responseShape = {
   response_id: z.string(),
   run_id: z.string(),
   message_id: z.string(),
   conversation_id: z.string(),
-  /** The last event before it was asked for. */
+  /** The last event before the request. */
   event_number: z.int(),
-  /** What the provider calls it. */
+  /** The provider's id of the response. */
   provider_id: z.string().nullable(),
-  /** The provider's response that it goes on from. */
+  /** The provider's id of the response that it continues. */
   previous_response_id: z.string().nullable(),
-  /** Whether it goes on from the last, and if not, why. */
+  /** How the request relates to the chain: a follow-up, or why it starts a new chain. */
   chain: z.enum(['first', 'follow_up', 'expired', 'refused', 'changed', 'memory', 'not_kept']),
   model: z.string(),
   status: z.enum(['in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
-  usage: z.object({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }).nullable(),
+  usage: z
+    .object({
+      input_tokens: z.int(),
+      output_tokens: z.int(),
+      total_tokens: z.int(),
+      /** The part of the input that the provider's cache had. */
+      cached_tokens: z.int().optional(),
+      /** As the provider reports it, in its own unit. */
+      cost: z.number().optional(),
+    })
+    .nullable(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   created_at: z.string(),
   ended_at: z.string().nullable(),
-  /** Until when a follow-up can go on from it; null when none can. */
+  /** Until when a follow-up can continue it; null when none can. */
   expires_at: z.string().nullable(),
 }
 
-/** A piece of what the model is told. */
+/** A part of the model's context. */
 const contextPartSchema = z.object({
-  /** What it is: `type`, and what that type has. */
+  /** The part's `type`, and the fields of that type. */
   origin: z.looseObject({
     type: z.string(),
     path: z.string().optional(),
@@ -42,13 +52,13 @@ const contextPartSchema = z.object({
     count: z.int().optional(),
   }),
   tokens: z.int(),
-  /** Whether it is in the request's body. */
+  /** True if it is in the request's body. */
   sent: z.boolean(),
   why: z.string(),
 })
 export type ContextPartView = z.infer<typeof contextPartSchema>
 
-/** What the provider has from earlier requests of the chain, which list its parts. */
+/** Parts that the provider holds from earlier requests of the chain, which list them. */
 const heldSchema = z.object({ parts: z.int(), tokens: z.int() })
 
 export const responseListSchema = z
@@ -62,7 +72,7 @@ export const responseDetailsSchema = z
     question: z.string(),
     provider: z.string().nullable(),
     workspace_id: z.string().nullable(),
-    /** The project's repository and branch, and the languages of the files and snippets in it; as far as is known. */
+    /** The project's repository and branch, and the languages of its files and snippets, as far as known. */
     repository: z.string().nullable(),
     branch: z.string().nullable(),
     languages: z.array(z.string()),
@@ -77,7 +87,7 @@ export const responseDetailsSchema = z
     held: heldSchema,
     /** The body, to the byte. */
     request: z.string(),
-    /** The provider's own account of it. */
+    /** The response as the provider returned it. */
     response: z.string().nullable(),
   })
   .meta({ id: 'ResponseDetails' })
@@ -92,9 +102,9 @@ export const memorySchema = z
   .object({
     strategy: z.enum(['none', 'trim', 'summarize', 'compact']),
     max_tokens: z.int().nullable(),
-    /** What was asked for and is done with the next message. */
+    /** A requested change that the next message applies. */
     wanted: z.string().nullable(),
-    /** Where it was changed, the last first. */
+    /** Changes to the memory, newest first. */
     items: z.array(
       z.object({
         event_number: z.int(),
@@ -117,10 +127,25 @@ export const contextSchema = z
     /** Null without the scope `records:read`. */
     request: z.string().nullable(),
     tokens: z.object({ sent: z.int(), not_sent: z.int() }),
-    /** What would go with the next message, but for the message and what fits it; null with `at`. */
+    /**
+     * What would be sent with the next message, except the message itself and snippets that match it; null with `at`.
+     */
     next: z
       .object({ chain: responseShape.chain, parts: z.array(contextPartSchema), held: heldSchema })
       .nullable(),
   })
   .meta({ id: 'Context' })
 export type ContextView = z.infer<typeof contextSchema>
+
+export const usageTotalSchema = z
+  .object({
+    requests: z.int(),
+    input_tokens: z.int(),
+    output_tokens: z.int(),
+    /** The part of the input that the providers' caches had. */
+    cached_tokens: z.int(),
+    /** As the providers report it, in their own unit; null when none does. */
+    cost: z.number().nullable(),
+  })
+  .meta({ id: 'Usage' })
+export type UsageTotal = z.infer<typeof usageTotalSchema>

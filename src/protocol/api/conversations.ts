@@ -6,6 +6,13 @@ import { limit, MAX_LIST_LIMIT, name, text, title, workspaceId } from './fields.
 const settingsShape = {
   agent_context: name.nullable().optional(),
   conversation_context: name.nullable().optional(),
+  /**
+   * `ask`: the server's policies apply. `edit`: edits, and commands in the sandbox, run without asking. `read_only`: nothing is
+   * changed.
+   */
+  mode: z.enum(['ask', 'edit', 'read_only']).optional(),
+  /** `provider/model`, or a model of the default provider; null for the server's default. */
+  model: name.nullable().optional(),
   memory: z
     .strictObject({
       strategy: z.enum(['none', 'trim', 'summarize', 'compact']),
@@ -34,7 +41,7 @@ export type CreateConversation = z.infer<typeof createConversationSchema>
 
 export const patchConversationSchema = z
   .strictObject({ title: title.min(1).optional(), ...settingsShape })
-  .refine((patch) => Object.keys(patch).length > 0, 'must change something')
+  .refine((patch) => Object.keys(patch).length > 0, 'must change at least one field')
   .meta({ id: 'PatchConversation' })
 export type PatchConversation = z.infer<typeof patchConversationSchema>
 
@@ -47,18 +54,20 @@ export const conversationSchema = z
     head_event_number: z.int(),
     active_session: z.string().nullable(),
     last_approved_at: z.string().nullable(),
-    /** The files as they were when it began; null while that is being saved, or when it is about no files. */
+    /** The checkpoint of its first files; null while it is being saved, or when the conversation has no files. */
     initial_checkpoint: z.string().nullable(),
     agent_context: z.string().nullable(),
     conversation_context: z.string().nullable(),
+    mode: z.enum(['ask', 'edit', 'read_only']),
+    model: z.string().nullable(),
     memory: z.looseObject({ strategy: z.string() }).nullable(),
-    /** Whether the agent is at work, whether it waits for a person's answer, and how many messages wait. */
+    /** `is_running`: the agent is working. `is_asking`: it waits for a person's answer. `queued`: waiting messages. */
     is_running: z.boolean(),
     is_asking: z.boolean(),
     queued: z.int(),
     created_at: z.string(),
     updated_at: z.string(),
-    /** When the provider forgets the chain of responses; after that it is sent the whole history. Null without a chain. */
+    /** When the provider's chain expires; after that the full history is sent. Null without a chain. */
     expires_at: z.string().nullable(),
   })
   .meta({ id: 'Conversation' })
@@ -68,7 +77,7 @@ export const listConversationsQuery = z.object({
   limit: limit(50, MAX_LIST_LIMIT),
   cursor: z.string().optional(),
   q: text(200).optional(),
-  /** Only those that work there. */
+  /** Only conversations of this workspace. */
   workspace_id: workspaceId.optional(),
 })
 
@@ -76,7 +85,7 @@ export const conversationListSchema = z
   .object({
     items: z.array(conversationSchema),
     next_cursor: z.string().nullable(),
-    /** The conversation that changed last: commands act on it unless they name another. */
+    /** The conversation that changed last; commands use it unless they name another. */
     current: z.string().nullable(),
   })
   .meta({ id: 'ConversationList' })

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** What many bodies and queries are made of. */
+/** Fields shared by many bodies and queries. */
 
 export const DEFAULT_EVENTS_LIMIT = 500
 export const MAX_EVENTS_LIMIT = 1000

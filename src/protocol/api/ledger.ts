@@ -1,17 +1,17 @@
 import * as z from 'zod'
 import { DEFAULT_EVENTS_LIMIT, limit, MAX_EVENTS_LIMIT, MAX_LIST_LIMIT } from './fields.ts'
 
-/** Reading what happened: events, streams, messages. */
+/** Reading the ledger: events, streams, messages. */
 
 export const eventsQuery = z
   .object({
     limit: limit(DEFAULT_EVENTS_LIMIT, MAX_EVENTS_LIMIT),
     cursor: z.string().optional(),
-    /** The page that ends just before this event; one beyond the last stands for the end. */
+    /** The page that ends just before this event; a number after the last event means the end. */
     before: z.coerce.number().int().min(2).optional(),
   })
   .refine((query) => query.cursor === undefined || query.before === undefined, {
-    message: 'give cursor or before, not both',
+    message: 'set cursor or before, not both',
   })
 
 export const eventsPageSchema = z

@@ -10,23 +10,23 @@ const FILES = ['keep', 'restore', 'copy'] as const
 
 export const forkSchema = z
   .strictObject({
-    /** The last event that the fork has in common with this conversation. */
+    /** The last event that the fork shares with this conversation. */
     event_number: z.int().positive().optional(),
-    /** Fork just before this message instead, ready for another wording. */
+    /** Fork just before this message instead, to send a different one. */
     message_id: text(200).min(1).optional(),
     title: title.min(1).optional(),
-    /** What to do with the files: leave them, put them back to the place first, or give the fork a copy of its own. */
+    /** Handling of the files: keep them, restore them to the place first, or give the fork its own copy. */
     files: z.enum(FILES).default('keep'),
   })
   .refine((fork) => fork.event_number === undefined || fork.message_id === undefined, {
-    message: 'give event_number or message_id, not both',
+    message: 'set event_number or message_id, not both',
   })
   .meta({ id: 'Fork' })
 export type Fork = z.input<typeof forkSchema>
 
 export const forkedSchema = conversationSchema
   .extend({
-    /** What putting the files back did; null when that was not asked for, or there was nothing to be done. */
+    /** The result of restoring the files; null when not requested, or when there was nothing to restore. */
     restored: z.lazy(() => restoredSchema).nullable(),
   })
   .meta({ id: 'Forked' })
@@ -51,7 +51,7 @@ export const familySchema = z
         parent: z.object({ conversation_id: z.string(), event_number: z.int() }).nullable(),
         head_event_number: z.int(),
         workspace_id: z.string().nullable(),
-        /** It is here only because others come from it. */
+        /** True for a deleted conversation that is only listed because others were forked from it. */
         is_deleted: z.boolean(),
         created_at: z.string(),
         updated_at: z.string(),
@@ -67,9 +67,9 @@ export const deletedMessageSchema = z
   .object({
     conversation_id: z.string(),
     deleted_message_id: z.string(),
-    /** The last event that is still on the line. */
+    /** The last event that remains on the line. */
     cut_after: z.int(),
-    /** The files stay; this is the checkpoint to restore them to. */
+    /** The files stay unchanged; this is the checkpoint to restore them to. */
     checkpoint_id: z.string().nullable(),
     undo_until: z.string(),
     /** Messages that waited after it and were removed from the queue. */
@@ -85,7 +85,7 @@ export type DeletedConversation = z.infer<typeof deletedConversationSchema>
 
 export const undeleteSchema = z
   .strictObject({
-    /** Without it, the conversation itself is brought back. */
+    /** Without it, the conversation itself is restored. */
     message_id: text(200).min(1).optional(),
   })
   .meta({ id: 'Undelete' })
@@ -96,7 +96,7 @@ export const undeletedSchema = z
     conversation_id: z.string(),
     undeleted_message_id: z.string().nullable(),
     head_event_number: z.int(),
-    /** The first message that left the line by this: undeleting it leads back. */
+    /** The first message that this removed from the line; undeleting it returns to that line. */
     left_message_id: z.string().nullable(),
     undo_until: z.string().nullable(),
     cleared: clearedSchema,
@@ -106,7 +106,7 @@ export type Undeleted = z.infer<typeof undeletedSchema>
 
 export const compareQuery = z.object({
   limit: limit(50, MAX_LIST_LIMIT),
-  /** With the differences of files line by line. */
+  /** Include line-by-line differences of files. */
   diff: z.enum(['true', 'false']).default('false'),
 })
 
@@ -114,18 +114,18 @@ const comparedSchema = z.object({
   conversation_id: z.string(),
   head_event_number: z.int(),
   checkpoint_id: z.string().nullable(),
-  /** What was said since they parted. */
+  /** Messages since they diverged. */
   messages: z.array(messageSchema),
   has_more: z.boolean(),
 })
 
 export const comparisonSchema = z
   .object({
-    /** The last event that both have; 0 when they have nothing in common. */
+    /** The last event that both share; 0 when they share none. */
     parted_after: z.int(),
     from: comparedSchema,
     to: comparedSchema,
-    /** Between their last checkpoints; null when one has none, or none is here. */
+    /** Differences of their files; null when a conversation has none, or they are not on this server. */
     files: z.array(changedFileSchema.extend({ diff: z.string().nullable() })).nullable(),
   })
   .meta({ id: 'Comparison' })

@@ -13,13 +13,13 @@ const activePath = text(4096)
   .min(1)
   .refine(
     (path) => !path.startsWith('/') && !path.split('/').includes('..'),
-    "must be a path from the project's folder",
+    "must be relative to the project's folder",
   )
 
 export const sendMessageSchema = z
   .strictObject({
     content: text(MAX_MESSAGE_CHARACTERS).refine((value) => value.trim() !== '', 'must not be empty'),
-    /** Files whose whole text the model should see: paths, or with their text as it is in an editor and not yet saved. */
+    /** Files to send whole to the model: paths, or paths with the unsaved text of an editor. */
     active_files: z
       .array(
         z.union([
@@ -29,7 +29,7 @@ export const sendMessageSchema = z
       )
       .max(MAX_ACTIVE_FILES)
       .optional(),
-    /** Texts that go with the message: specifications, schemas, logs. */
+    /** Texts attached to the message (specifications, schemas, logs), and images as data URLs (PNG, JPEG, GIF, WebP). */
     attachments: z
       .array(
         z.strictObject({
@@ -39,7 +39,7 @@ export const sendMessageSchema = z
       )
       .max(MAX_ATTACHMENTS)
       .optional(),
-    /** Which files snippets may come from: globs of paths, languages, the workspace's name. */
+    /** Limits which files snippets may come from: globs of paths, languages, the workspace's name. */
     rag_scope: z
       .strictObject({
         paths: z.array(text(500).min(1)).max(50).optional(),
@@ -51,15 +51,21 @@ export const sendMessageSchema = z
   .meta({ id: 'SendMessage' })
 export type SendMessage = z.infer<typeof sendMessageSchema>
 
-/** A text that goes with a message. */
-const attachmentSchema = z.object({ name: z.string(), sha256: z.string(), bytes: z.int() })
+/** A text attached to a message. */
+const attachmentSchema = z.object({
+  name: z.string(),
+  sha256: z.string(),
+  bytes: z.int(),
+  /** For images, whose content is a data URL. */
+  media_type: z.string().optional(),
+})
 
 export const attachmentViewSchema = attachmentSchema
   .extend({ content: z.string() })
   .meta({ id: 'Attachment' })
 export type AttachmentView = z.infer<typeof attachmentViewSchema>
 
-/** The whole of what a tool returned. */
+/** The full output of a tool. */
 export const outputViewSchema = z
   .object({ tool_call_id: z.string(), output: z.string() })
   .meta({ id: 'Output' })
@@ -78,7 +84,7 @@ export const queueSchema = z
       z.object({
         run_id: z.string(),
         message_id: z.string(),
-        /** In `queue` events the first 300 characters; `GET …/queue` has all of it. */
+        /** The first 300 characters in `queue` events; all of it in `GET …/queue`. */
         content: z.string(),
         content_length: z.int(),
         active_files: z.array(z.string()),
@@ -96,11 +102,11 @@ export const editQueuedSchema = z
     content: text(MAX_MESSAGE_CHARACTERS)
       .refine((value) => value.trim() !== '', 'must not be empty')
       .optional(),
-    /** Its place among the messages that wait, counted from 1. */
+    /** Its position among the waiting messages, counted from 1. */
     position: z.int().min(1).max(100).optional(),
   })
   .refine((edit) => edit.content !== undefined || edit.position !== undefined, {
-    message: 'content or position is needed',
+    message: 'content or position is required',
   })
   .meta({ id: 'EditQueued' })
 export type EditQueued = z.infer<typeof editQueuedSchema>
@@ -113,34 +119,44 @@ export const answerApprovalSchema = z
     tool_call_id: text(200).min(1),
     approved: z.boolean(),
     reason: text(2000).optional(),
-    /** Names the question that was shown. A yes without it is refused. */
+    /** Digest of the question that was shown. An approval without it is refused. */
     question_sha256: z.string().max(64).optional(),
-    /** For programs: to use the network, or to run without the sandbox. */
+    /** For programs: allows the network, or running without the sandbox. */
     grant: z.strictObject({ network: z.boolean().optional(), outside: z.boolean().optional() }).optional(),
-    /** Allow the same call from now on without asking. */
-    always: z.boolean().optional(),
+    /** Allows calls without asking from now on: the same one, commands with the same first words, or all of the tool. */
+    always: z
+      .union([
+        z.boolean(),
+        z.strictObject({
+          match: z.enum(['exact', 'prefix', 'tool']),
+          scope: z.enum(['conversation', 'workspace']),
+        }),
+      ])
+      .optional(),
   })
   .refine((answer) => !answer.approved || answer.question_sha256 !== undefined, {
     path: ['question_sha256'],
-    message: 'is needed to approve: read the question first',
+    message: 'is required to approve: read the question first',
   })
   .meta({ id: 'AnswerApproval' })
 export type AnswerApproval = z.infer<typeof answerApprovalSchema>
 
 const grantSchema = z.object({ network: z.boolean(), outside: z.boolean() })
 
-/** The whole of what a tool waits to be allowed to do. */
+/** The whole call that a tool waits for permission to run. */
 export const questionSchema = z
   .object({
     run_id: z.string(),
     tool_call_id: z.string(),
     tool_name: z.string(),
-    /** As the model wrote them: nothing is cut or redacted. */
+    /** As the model wrote them, neither cut nor redacted. */
     arguments: z.string(),
     confinement: z
       .object({ sandbox: z.string().nullable(), network: z.boolean(), wants_network: z.boolean() })
       .nullable(),
     question_sha256: z.string(),
+    /** The first words that a rule for commands like this one would name; null if there can be none. */
+    prefix: z.string().nullable(),
   })
   .meta({ id: 'Question' })
 export type QuestionView = z.infer<typeof questionSchema>
@@ -151,8 +167,11 @@ export const ruleListSchema = z
       z.object({
         rule_id: z.string(),
         workspace_id: z.string().nullable(),
+        /** The only conversation it applies to; null for the whole workspace. */
+        conversation_id: z.string().nullable(),
         tool_name: z.string(),
-        /** The command, or all the arguments: only exactly this is allowed. */
+        match: z.enum(['exact', 'prefix', 'tool']),
+        /** The command, or all the arguments; the first words for `prefix`; empty for `tool`. */
         subject: z.string(),
         grant: grantSchema,
         by: z.string(),

@@ -1,8 +1,10 @@
 import * as z from 'zod'
 
-/** The server itself, who may call it, and what it refuses. */
+/** The server itself, its callers' scopes, and its errors. */
 
-/** `records:read` opens what frames redact: the model's requests and answers as they were sent, and whole tool outputs. */
+/**
+ * `records:read` allows reading what frames redact: requests and responses of the model as sent, and full tool outputs.
+ */
 export const scopes = [
   'conversations:read',
   'conversations:write',
@@ -15,17 +17,35 @@ export type Scope = (typeof scopes)[number]
 export const aboutSchema = z
   .object({
     version: z.string(),
-    /** The workspace that new conversations are about. */
+    /** The workspace of new conversations. */
     workspace_id: z.string(),
     /** The folder's name. */
     project: z.string(),
-    model: z.object({ name: z.string(), is_demo: z.boolean() }),
+    /** The default model as `provider/model`, and in one sentence what is wrong with it, if anything is. */
+    model: z.object({ name: z.string(), is_demo: z.boolean(), problem: z.string().nullable() }),
     /** The sandbox that commands run in; null when there is none. */
     sandbox: z.string().nullable(),
     scopes: z.array(z.enum(scopes)),
   })
   .meta({ id: 'About' })
 export type About = z.infer<typeof aboutSchema>
+
+export const modelListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        /** The part before the slash in `provider/model`. */
+        name: z.string(),
+        /** Null for the provider's own URL. */
+        url: z.string().nullable(),
+        models: z.array(z.string()),
+        /** Why its models can't be listed, and what to do; null if they could. */
+        problem: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'ModelList' })
+export type ModelList = z.infer<typeof modelListSchema>
 
 export const problemSchema = z
   .object({

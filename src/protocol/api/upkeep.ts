@@ -1,11 +1,11 @@
 import * as z from 'zod'
 
-/** What admins do. */
+/** Operations for admins. */
 
 export const collectSchema = z
   .strictObject({
     dry_run: z.boolean().optional(),
-    /** Do not wait for the retention time: what was deleted can't be brought back then. */
+    /** Skip the retention time: what was deleted can't be restored afterwards. */
     now: z.boolean().optional(),
   })
   .meta({ id: 'Collect' })

@@ -1,11 +1,11 @@
 import * as z from 'zod'
 import { eventNumber, limit, pagedQuery, text } from './fields.ts'
 
-/** Files: work sessions, checkpoints, restores, and as they were. */
+/** Files: work sessions, checkpoints, restores, and earlier states. */
 
 const checkpointId = z.string().regex(/^[0-9a-f]{7,40}$/, 'must be 7 to 40 hexadecimal digits')
 const filePath = text(4096).min(1)
-/** Files that a program went on writing to while they were replaced, and where they are now in the data folder. */
+/** Files that a program kept writing to while they were replaced, and where they are now in the data folder. */
 const rescuedSchema = z.array(z.object({ path: z.string(), file: z.string() }))
 const skippedSchema = z.array(z.object({ path: z.string(), reason: z.string() }))
 
@@ -26,28 +26,28 @@ export const sessionViewSchema = z
     session_ref: z.string(),
     has_unapproved: z.boolean(),
     last_approved_at: z.string().nullable(),
-    /** What a reset returns to: what was approved last in the workspace, by any conversation. */
+    /** The state that a reset returns to: the last one approved in the workspace, by any conversation. */
     approved_checkpoint: z.string(),
     changed_files: z.array(
       changedFileSchema.extend({
-        /** The conversations that changed it since; empty when none did: a person, or another program. */
+        /** The conversations that changed it since; empty if a person or another program did. */
         by: z.array(
           z.object({
-            /** Null for one of another tenant. */
+            /** Null for a conversation of another tenant. */
             conversation_id: z.string().nullable(),
             title: z.string().nullable(),
-            /** `tool`: a tool of the agent edited it. `run`: it changed while the agent was at work there. */
+            /** `tool`: a tool of the agent edited it. `run`: it changed while the agent was running there. */
             how: z.enum(['tool', 'run']),
           }),
         ),
       }),
     ),
-    /** A restore, reset or approval that could be neither finished nor taken back. */
+    /** A restore, reset or approval that could neither finish nor be undone. */
     failed_change: z
       .object({
         kind: z.enum(['restore', 'reset', 'approve']),
         conversation_id: z.string(),
-        /** Has the files as they were before it. */
+        /** The checkpoint of the files before the change. */
         safety_checkpoint: z.string().nullable(),
         reason: z.string(),
         at: z.string(),
@@ -79,7 +79,7 @@ export type Approved = z.infer<typeof approvedSchema>
 export const resetSchema = z
   .strictObject({
     dry_run: z.boolean().optional(),
-    /** Also takes back what other conversations have changed since the last approval. */
+    /** Also reverts what other conversations have changed since the last approval. */
     include_others: z.boolean().optional(),
   })
   .meta({ id: 'Reset' })
@@ -156,7 +156,7 @@ export const fileEditListSchema = z
         tool_call_id: z.string().nullable(),
         message_id: z.string().nullable(),
         checkpoint_id: z.string().nullable(),
-        /** Has the file as it was right before, when it had changed since `checkpoint_id`. */
+        /** The checkpoint with the previous file, if it had changed since `checkpoint_id`. */
         previous_checkpoint: z.string().nullable(),
         event_number: z.int(),
         created_at: z.string(),
@@ -175,7 +175,7 @@ export const diffQuery = z.object({
 export const diffViewSchema = z
   .object({
     from: z.string(),
-    /** Null for what is there now. */
+    /** Null for the current files. */
     to: z.string().nullable(),
     files: z.array(changedFileSchema.extend({ diff: z.string().nullable() })),
   })
@@ -185,21 +185,21 @@ export type DiffView = z.infer<typeof diffViewSchema>
 export const MAX_FILES_LIMIT = 2000
 
 export const filesQuery = z.object({
-  /** As they were at this event; without it, as they are now. */
+  /** The files at this event; default: the current files. */
   at: eventNumber,
-  /** A part of the path, or letters of it. */
+  /** A part of the path, or some of its letters in order. */
   q: text(500).default(''),
   limit: limit(200, MAX_FILES_LIMIT),
 })
 export const fileListSchema = z
   .object({
-    /** The checkpoint they are taken from; null for what is there now. */
+    /** The checkpoint the files come from; null for the current files. */
     checkpoint_id: z.string().nullable(),
     total: z.int(),
     items: z.array(z.string()),
-    /** What differs between then and now. */
+    /** Differences between then and now. */
     changed: z.array(changedFileSchema),
-    /** Files that a tool had changed by then, and that are shown as they were before it. */
+    /** Files that a tool had changed by then, but that are shown as they were before the change. */
     unsure: skippedSchema,
   })
   .meta({ id: 'FileList' })
@@ -210,12 +210,12 @@ export const fileViewSchema = z
   .object({
     path: z.string(),
     checkpoint_id: z.string().nullable(),
-    /** Null when it was not there, is no text, or more than 1 MiB. */
+    /** Null if the file did not exist, is not text, or is larger than 1 MiB. */
     text: z.string().nullable(),
-    /** Null when it was not there. */
+    /** Null if the file did not exist. */
     bytes: z.int().nullable(),
     is_binary: z.boolean(),
-    /** From then to now; null when it is the same. */
+    /** The change from then to now; null when there is none. */
     change: changedFileSchema.extend({ diff: z.string().nullable() }).nullable(),
   })
   .meta({ id: 'FileView' })

@@ -3,13 +3,13 @@ import type { BlobStore } from '../../core/blobs.ts'
 
 const key = (n: number) => n.toString(16).padStart(2, '0').repeat(32)
 
-/** What every place for blobs must do. `later` answers the store as it is some hours from now. */
+/** The contract of every blob store. `later` returns the same store with its clock some hours ahead. */
 export function describeBlobs(
   name: string,
   open: () => Promise<{ blobs: BlobStore; later(): Promise<BlobStore> }>,
 ): void {
   describe(`blobs ${name}`, () => {
-    it('reads what was put, and null for what was not', async () => {
+    it('returns the stored bytes, and null for an unknown key', async () => {
       const { blobs } = await open()
       const bytes = Buffer.from([0, 255, 10, 13, 0])
       await blobs.put(key(1), bytes)
@@ -34,7 +34,7 @@ export function describeBlobs(
       expect(await blobs.get(key(1))).not.toBeNull()
     })
 
-    it('[D3] does not delete a blob that was put again just now', async () => {
+    it('[D3] does not delete a blob that was just put again', async () => {
       const { blobs, later } = await open()
       await blobs.put(key(1), Buffer.from('x'))
       const then = await later()
@@ -47,7 +47,7 @@ export function describeBlobs(
       expect(await then.get(key(1))).not.toBeNull()
     })
 
-    it('deletes', async () => {
+    it('deletes a blob', async () => {
       const { blobs } = await open()
       await blobs.put(key(1), Buffer.from('x'))
       expect(await blobs.delete(key(1))).toBe(true)

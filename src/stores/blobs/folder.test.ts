@@ -15,7 +15,7 @@ describeBlobs('in a folder', async () => {
   const blobs = createFolderBlobs(folder)
   return {
     blobs,
-    // A folder goes by the time of its files: as if a put were to come hours later.
+    // A folder store uses file times, so set them as a put some hours later would.
     later: async () => ({
       ...blobs,
       async put(key, bytes) {
@@ -39,7 +39,7 @@ describe('blobs in a folder', () => {
   const path = (name: string) => join(folder, 'blobs', KEY.slice(0, 2), name)
   const text = async () => (await blobs.get(KEY))?.toString()
 
-  it('one that was put again just now is not deleted', async () => {
+  it('does not delete a blob that was just put again', async () => {
     await blobs.put(KEY, Buffer.from('x'))
     await utimes(path(KEY), 0, 0)
     expect(await Array.fromAsync(blobs.keys(Date.now() - 1000))).toEqual([KEY])
@@ -52,7 +52,7 @@ describe('blobs in a folder', () => {
     expect(await blobs.delete(KEY)).toBe(false)
   })
 
-  it('one whose deletion was killed in the middle is still there, and can be deleted again', async () => {
+  it('keeps a blob whose deletion was killed halfway, and can delete it again', async () => {
     await blobs.put(KEY, Buffer.from('x'))
     await rename(path(KEY), path(`.${KEY}.deleting`))
     expect(await Array.fromAsync(blobs.keys())).toEqual([KEY])
@@ -62,7 +62,7 @@ describe('blobs in a folder', () => {
     expect(await Array.fromAsync(blobs.keys())).toEqual([])
   })
 
-  it('what was left half-written is cleared away after a while', async () => {
+  it('removes old half-written files', async () => {
     await blobs.put(KEY, Buffer.from('x'))
     const half = path(`.${KEY}.0123456789ab`)
     await writeFile(half, 'ha')
@@ -71,7 +71,7 @@ describe('blobs in a folder', () => {
     await expect(rename(half, half)).rejects.toMatchObject({ code: 'ENOENT' })
   })
 
-  it('a folder that two databases have used belongs to neither alone', () => {
+  it('reports no sole owner for a folder that two databases have used', () => {
     const first = claimBlobs(folder, 'sqlite')
     expect(first()).toBe(true)
     const second = claimBlobs(folder, '123')

@@ -3,11 +3,11 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:f
 import { join } from 'node:path'
 import type { BlobStore } from '../../core/blobs.ts'
 
-/** Of a blob that is being deleted. */
+/** Suffix of a blob that is being deleted. */
 const ASIDE = '.deleting'
 const HALF_WRITTEN_MS = 60 * 60 * 1000
 
-/** Blobs as files, `ab/abcdef…`: written aside, synced and renamed, so that a file under its name is always whole. */
+/** Blobs as files, `ab/abcdef…`: written to a temporary file, synced and renamed, so a blob's file is always complete. */
 export function createFolderBlobs(folder: string): BlobStore {
   const folderOf = (key: string) => join(folder, key.slice(0, 2))
   const pathOf = (key: string) => join(folderOf(key), key)
@@ -17,19 +17,19 @@ export function createFolderBlobs(folder: string): BlobStore {
     async put(key, bytes) {
       await mkdir(folderOf(key), { recursive: true })
       if (!(await isTouched(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
-      // Also when it was there: the process that wrote it may have died before its own sync.
+      // Sync even if the blob existed: the process that wrote it may have died before its own sync.
       for (const changed of [folderOf(key), folder]) await syncFolder(changed)
     },
     async get(key) {
       const found = await readFile(pathOf(key)).catch(nullIfMissing)
       if (found) return found
-      // A deletion is under way, or was killed: take the blob back.
+      // A deletion is in progress or was interrupted: restore the blob.
       await rename(asideOf(key), pathOf(key)).catch(nullIfMissing)
       return await readFile(pathOf(key)).catch(nullIfMissing)
     },
     async delete(key, putBefore = Infinity) {
       const aside = asideOf(key)
-      // Out of the way first: who puts it from now on makes it anew, and who did before can be seen by its time.
+      // Rename first: a later `put` writes a new file, and an earlier one shows in the modification time.
       await rename(pathOf(key), aside).catch(nullIfMissing)
       const found = await stat(aside).catch(nullIfMissing)
       if (!found) return false
@@ -49,7 +49,7 @@ export function createFolderBlobs(folder: string): BlobStore {
           const path = join(folder, name, file)
           const isAside = file.endsWith(ASIDE)
           if (file.startsWith('.') && !isAside) {
-            // Left half-written by a process that is gone.
+            // A partial write left by a process that died.
             if (await isOlder(path, Date.now() - HALF_WRITTEN_MS)) await rm(path, { force: true })
             continue
           }
@@ -91,7 +91,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Whether it is there; if so it counts as put just now. */
+/** Updates the file's time, so that it counts as put just now; false if the file doesn't exist. */
 async function isTouched(path: string): Promise<boolean> {
   const now = new Date()
   return (await utimes(path, now, now).then(() => true, nullIfMissing)) !== null

@@ -30,13 +30,13 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     }
   })
 
-  it('[D3] deletes a blob of an hour that has passed, and none of this hour', async () => {
+  it('[D3] deletes a blob from a past hour, but none from the current hour', async () => {
     const storage = await newStorage()
     const hourAgo = createS3Blobs(storage, () => Date.now() - 3_600_000)
     const blobs = createS3Blobs(storage)
     await hourAgo.put('aa'.repeat(32), Buffer.from('old'))
     await blobs.put('bb'.repeat(32), Buffer.from('new'))
-    // By the server's clock both were put just now; a moment later only the hour counts.
+    // The server's clock dates both blobs to just now, so only the hour in the name tells them apart.
     const now = Date.now() + 1000
     expect(await Array.fromAsync(blobs.keys(now))).toEqual(['aa'.repeat(32)])
     expect(await blobs.delete('bb'.repeat(32), now)).toBe(false)
@@ -44,7 +44,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     expect(await Array.fromAsync(blobs.keys())).toEqual(['bb'.repeat(32)])
   })
 
-  it('keeps what is there when the same key is put at the same time', async () => {
+  it('keeps the first value when one key is put concurrently', async () => {
     const storage = await newStorage()
     await Promise.all(Array.from({ length: 20 }, (_, n) => storage.putIfAbsent('one', Buffer.from(`${n}`))))
     const first = (await storage.get('one'))?.toString()
@@ -52,7 +52,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     expect((await storage.get('one'))?.toString()).toBe(first)
   })
 
-  it('lists more than one page, in order', async () => {
+  it('lists more than one page in order', async () => {
     const storage = await newStorage()
     const names = Array.from({ length: 1100 }, (_, n) => `many/${n.toString().padStart(5, '0')}`)
     for (let at = 0; at < names.length; at += 50) {
@@ -62,7 +62,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     expect(listed.map((one) => one.key)).toEqual(names)
   })
 
-  it('two databases in one place own it neither', async () => {
+  it('reports no sole owner when two databases use one bucket prefix', async () => {
     const storage = await newStorage()
     const first = await claimS3Blobs(storage, 'one')
     expect(await first()).toBe(true)
@@ -70,7 +70,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     expect([await first(), await second()]).toEqual([false, false])
   })
 
-  it('says which bucket can not be used, and why', async () => {
+  it('names the bucket that failed in the error', async () => {
     const storage = await openObjectStorage({ ...place, bucket: 'no-such-bucket' })
     const blobs = createS3Blobs(storage)
     await expect(blobs.put('ab'.repeat(32), Buffer.from('x'))).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe.skipIf('missing' in s3)(`blobs in S3 ${'missing' in s3 ? `(skipped: ${s
     storage.close()
   })
 
-  it('retries when the server fails for a moment', async () => {
+  it('retries after a temporary server failure', async () => {
     let failures = 2
     const server = createServer((_, answer) => {
       answer.writeHead(failures-- > 0 ? 503 : 404).end()

@@ -3,10 +3,10 @@ import { type ObjectStorage, ObjectStorageFailed } from '../../object-storage/s3
 import { WaymarkError } from '../../protocol/errors.ts'
 
 /**
- * Blobs in an S3-compatible store, as `blobs/ab/abcdef….<hour>`. The hour in which a blob was put is part of its name, since
- * S3 can't delete on a condition: a put only counts on a copy of its own hour, and the collector only deletes copies of
- * hours that have passed, so no deletion can hit a blob that a writer has just put. Content that is put again hours later
- * has a second copy for a while.
+ * Blobs in an S3-compatible store, as `blobs/ab/abcdef….<hour>`. The name includes the hour of the put because S3 has no
+ * conditional delete: a put relies only on a copy from the current hour, and the collector deletes only copies from past
+ * hours, so a deletion never hits a blob that a writer has just put. Content that is put again hours later has a second
+ * copy for a while.
  */
 export function createS3Blobs(storage: ObjectStorage, now: () => number = Date.now): BlobStore {
   return {
@@ -57,7 +57,7 @@ interface Copy {
   modifiedAt: number
 }
 
-/** Records that a database refers to these blobs; the returned function tells whether it is the only one. */
+/** Records that a database refers to these blobs; the returned function checks whether it is the only one. */
 export async function claimS3Blobs(storage: ObjectStorage, storeId: string): Promise<() => Promise<boolean>> {
   await translated(() => storage.putIfAbsent(`${STORES}${storeId}`, Buffer.alloc(0)))
   return () =>
@@ -89,7 +89,7 @@ async function copiesOf(storage: ObjectStorage, key: string): Promise<Copy[]> {
   return copies.sort((a, b) => a.hour - b.hour)
 }
 
-/** Null for what is not ours. */
+/** Null for an object that isn't a blob. */
 function parseName(name: string, modifiedAt: number): Copy | null {
   const [, key, hour] = /^blobs\/[0-9a-f]{2}\/([0-9a-f]{64})\.(\d{1,9})$/.exec(name) ?? []
   return key === undefined ? null : { key, name, hour: Number(hour), modifiedAt }

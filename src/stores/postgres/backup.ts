@@ -6,11 +6,11 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import type pg from 'pg'
 
-/** The rows of all tables, one JSON text a line, in one transaction that sees one moment. */
+/** The rows of all tables, one JSON object per line, read in one transaction from one snapshot. */
 const FILE = 'database.jsonl.gz'
 const ROWS_AT_ONCE = 500
 
-/** Made again from the files, as they are used. */
+/** Not backed up: migrations recreate `kysely_` tables, and indexing rebuilds `index_` tables from the files. */
 const derived = /^(kysely_|index_)/
 
 export async function backupPostgres(pool: pg.Pool, folder: string): Promise<void> {
@@ -42,7 +42,7 @@ async function* linesOf(client: pg.PoolClient, tables: readonly string[]): Async
   }
 }
 
-/** Into a database that has the tables and no rows. */
+/** Restores into a migrated database without rows. */
 export async function restorePostgres(pool: pg.Pool, folder: string): Promise<void> {
   const client = await pool.connect()
   try {
@@ -50,7 +50,7 @@ export async function restorePostgres(pool: pg.Pool, folder: string): Promise<vo
     const known = new Set(await tablesIn(client))
     for (const table of known) {
       const { rows } = await client.query(`select 1 from ${quoted(table)} limit 1`)
-      if (rows.length > 0) throw new Error(`the database is not empty: there are rows in ${table}`)
+      if (rows.length > 0) throw new Error(`a restore needs an empty database, but ${table} has rows`)
     }
     let table = ''
     let batch: Record<string, unknown>[] = []
@@ -121,7 +121,7 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** Bytes come as `{type: 'Buffer', data}` from JSON; in base64 they take a third. */
+/** JSON.stringify passes bytes as `{type: 'Buffer', data}`; base64 takes a third of the space. */
 function asJson(_key: string, value: unknown): unknown {
   const bytes = value as { type?: unknown; data?: number[] } | null
   if (bytes?.type !== 'Buffer' || !Array.isArray(bytes.data)) return value

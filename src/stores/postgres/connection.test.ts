@@ -7,17 +7,18 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { newConversation, parsed, readAll, TENANT, userMessage } from '../../../test/support/frames.ts'
-import { systemClock } from '../../core/clock.ts'
 import type { PageQuery } from '../../core/ledger.ts'
 import type { Cursor } from '../../protocol/cursor.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
+import { systemClock } from '../../server/system-clock.ts'
 import { verifyLedger } from '../../workers/verify.ts'
 import { createFolderBlobs } from '../blobs/folder.ts'
+import { createDatabase } from '../database.ts'
 import { createLedger } from '../ledger.ts'
 import { createUpkeep } from '../upkeep.ts'
 import { openPostgres } from './open.ts'
 
-describe('when a Postgres connection is lost', () => {
+describe('a lost Postgres connection', () => {
   const name = `test_${randomBytes(6).toString('hex')}`
   const url = `${inject('postgresUrl')}/${name}`
   let admin: pg.Client
@@ -36,21 +37,21 @@ describe('when a Postgres connection is lost', () => {
   })
 
   const openLedger = async (databaseUrl: string) => {
-    const engine = await openPostgres(databaseUrl)
+    const database = createDatabase({ engine: await openPostgres(databaseUrl) })
     const blobs = createFolderBlobs(join(folder, 'blobs'))
     return {
-      ledger: createLedger({ engine, blobs, clock: systemClock }),
-      upkeep: createUpkeep({ engine, blobs }),
+      ledger: createLedger({ database, blobs, clock: systemClock }),
+      upkeep: createUpkeep({ database, blobs }),
     }
   }
   const say = (text: string) => ({ tenant: TENANT, run: null, frames: [userMessage(text)] })
 
-  it('[L3] in the middle of appends, who waits for one is told, and the process and its followers go on', async () => {
+  it('[L3] rejects the pending appends, while the process and its followers continue', async () => {
     const { ledger, upkeep } = await openLedger(url)
     const id = await newConversation(ledger)
     const stop = new AbortController()
     const seen: string[] = []
-    // A read may break too; like any client, the reader then goes on from its cursor.
+    // A read may fail too; like any client, the reader then resumes from its cursor.
     let cursor: Cursor | null = null
     const following = (async () => {
       while (!stop.signal.aborted) {
@@ -77,7 +78,7 @@ describe('when a Postgres connection is lost', () => {
       stored += outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value.ok).length
     }
     await ledger.append({ conversationId: id, ...say('at last') })
-    // A write whose answer was lost may be there all the same; one that was confirmed always is.
+    // A write whose answer was lost may still be stored; a confirmed write always is.
     const all = await readAll(ledger, id)
     expect(all.length).toBeGreaterThanOrEqual(stored + 2)
     const texts = parsed(all).flatMap((frame) => ('content' in frame ? [frame.content] : []))
@@ -89,7 +90,7 @@ describe('when a Postgres connection is lost', () => {
     await ledger.close()
   })
 
-  it('[L2] at the commit, nothing is stored twice', async () => {
+  it('[L2] stores nothing twice when the connection is lost during a commit', async () => {
     const proxy = await proxyThatLosesOneCommit(url)
     const { ledger } = await openLedger(proxy.url)
     const ids = [await newConversation(ledger), await newConversation(ledger)]
@@ -105,7 +106,7 @@ describe('when a Postgres connection is lost', () => {
   })
 })
 
-/** Passes everything on, but of one commit only the request: its answer is lost with the connection. */
+/** A proxy that forwards everything, except that it drops the connection instead of one commit's answer. */
 async function proxyThatLosesOneCommit(databaseUrl: string) {
   const target = new URL(databaseUrl)
   const { port, hostname } = target
@@ -123,7 +124,7 @@ async function proxyThatLosesOneCommit(databaseUrl: string) {
       isArmed = false
       hasLost = true
       far.removeAllListeners('data')
-      // Only when the server has done it is there anything to lose.
+      // Wait for the answer, so that the commit has happened before the connection drops.
       far.once('data', () => near.destroy())
     })
   })

@@ -3,12 +3,12 @@ import pg from 'pg'
 const RECONNECT_MS = 1000
 
 export interface Listener {
-  /** Tells the payload of each notice; null when some may have been missed. */
+  /** Calls `tell` with the payload of each notification; null when some may have been missed. */
   onNotice(tell: (payload: string | null) => void): void
   close(): Promise<void>
 }
 
-/** A connection that listens, and comes back when it breaks. */
+/** A connection that listens for notifications and reconnects when it breaks. */
 export async function createListener(options: { url: string; channel: string }): Promise<Listener> {
   const tellers: ((payload: string | null) => void)[] = []
   let client: pg.Client | null = null
@@ -49,7 +49,7 @@ export async function createListener(options: { url: string; channel: string }):
         () => true,
         () => false,
       )
-      // Notifications were lost in the meantime.
+      // Notifications may have been lost in the meantime.
       if (isBack) tell(null)
       else await pause(RECONNECT_MS)
     }

@@ -2,7 +2,6 @@ import { PGlite } from '@electric-sql/pglite'
 import { vector as pgvector } from '@electric-sql/pglite-pgvector'
 import type { PoolClient } from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { postgres } from '../sql/dialect.ts'
 import {
   putIndexed,
   removeIndexed,
@@ -10,13 +9,14 @@ import {
   setVectors,
   unembedded,
   vectorTable,
-} from '../sql/index.ts'
+} from '../sql/context/chunk-index.ts'
+import { postgres } from '../sql/dialect.ts'
 import { inWordsOf } from '../sql/migrate.ts'
 import { contextTables } from '../sql/migrations/0005-context.ts'
 import type { Script } from '../sql/script.ts'
 import { runScript } from './run-script.ts'
 
-/** The real extension, in a Postgres that has it. */
+/** A Postgres (PGlite) with the real pgvector extension. */
 let db: PGlite
 beforeAll(async () => {
   db = await PGlite.create({ extensions: { vector: pgvector } })
@@ -32,7 +32,7 @@ afterAll(() => db.close())
 const run = <T>(script: Script<T>) => runScript(db as unknown as PoolClient, script)
 const bytes = (...floats: number[]) => new Uint8Array(Float32Array.from(floats).buffer)
 
-it('vectors are compared by the extension where there is one', async () => {
+it('compares vectors with the extension when it is installed', async () => {
   const file = { path: 'a.ts', sha256: 'x', language: null }
   const chunks = ['near', 'far'].map((id) => ({ id, startLine: 1, endLine: 1, text: id, words: id }))
   await run(putIndexed(postgres, { scope: 'w', file, chunks }))
@@ -57,7 +57,7 @@ it('vectors are compared by the extension where there is one', async () => {
   expect((await search(0, 1)).map((hit) => hit.id)).toEqual(['far', 'near'])
   const stored = await db.query<{ count: number }>('select count(*)::int as count from index_vectors')
   expect(stored.rows).toEqual([{ count: 2 }])
-  // Indexed again, what has not changed keeps its vector.
+  // Unchanged chunks keep their vectors when the file is indexed again.
   await run(putIndexed(postgres, { scope: 'w', file: { ...file, sha256: 'y' }, chunks }))
   expect((await search(1, 0)).map((hit) => hit.id)).toEqual(['near', 'far'])
   await run(removeIndexed(postgres, { scope: 'w', paths: ['a.ts'] }))

@@ -15,7 +15,7 @@ export async function runScript<T>(client: PoolClient, script: Script<T>): Promi
   return step.value
 }
 
-/** One array a column: the statement is the same however many rows there are. */
+/** One array per column keeps the statement the same for any number of rows. */
 function bulkInsert(step: BulkInsert): { text: string; values: unknown[][] } {
   const types: Record<string, string> = bulkTypes[step.table]
   const columns = Object.keys(types)
@@ -23,7 +23,7 @@ function bulkInsert(step: BulkInsert): { text: string; values: unknown[][] } {
   return {
     text:
       `insert into ${step.table} (${columns.join(', ')}) select * from unnest(${arrays.join(', ')})` +
-      conflictClause(step.replace, columns),
+      conflictClause(step.onConflict, columns),
     values: columns.map((column) => step.rows.map((row) => asParameter(row[column]))),
   }
 }

@@ -1,6 +1,9 @@
-/** The end of an insert that overwrites the row with the same key; nothing when there must be none. */
-export function conflictClause(replace: readonly string[] | null, columns: readonly string[]): string {
-  if (!replace) return ''
-  const changed = columns.filter((column) => !replace.includes(column))
-  return ` on conflict (${replace.join(', ')}) do update set ${changed.map((c) => `${c} = excluded.${c}`).join(', ')}`
+import type { OnConflict } from './script.ts'
+
+/** The conflict clause that ends an insert statement. */
+export function conflictClause(onConflict: OnConflict, columns: readonly string[]): string {
+  if (onConflict === 'fail') return ''
+  if (onConflict === 'skip') return ' on conflict do nothing'
+  const changed = columns.filter((column) => !onConflict.includes(column))
+  return ` on conflict (${onConflict.join(', ')}) do update set ${changed.map((c) => `${c} = excluded.${c}`).join(', ')}`
 }

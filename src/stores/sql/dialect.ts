@@ -11,31 +11,31 @@ import {
   SqliteQueryCompiler,
   sql,
 } from 'kysely'
-import type { Head } from './append.ts'
+import type { Head } from './lines/head.ts'
 import type { Schema } from './schema.ts'
 import type { Script } from './script.ts'
 
 declare const isList: unique symbol
-/** A list of texts as the engine takes it for one parameter. */
+/** A list of texts, encoded as a single parameter for the engine. */
 export type List = { [isList]: true }
 
-/** What differs between the engines when a script is written. */
+/** The differences between the engines that scripts depend on. */
 export interface Dialect {
   name: 'sqlite' | 'postgres'
-  /** Builds and compiles queries; it is connected to nothing. */
+  /** Builds and compiles queries; it has no connection. */
   db: Kysely<Schema>
-  /** `column in (…)` as one statement with one parameter, however long the list. */
+  /** `column in (…)` as one statement with one parameter, for a list of any length. */
   isIn: (column: string, list: List) => RawBuilder<boolean>
   list: (values: readonly string[]) => List
-  /** A JSON list of lists of numbers, as rows with these columns. */
+  /** Expands a JSON array of number arrays to rows with these columns. */
   items: (json: string, columns: readonly string[]) => RawBuilder<unknown>
-  /** Ends a select that must see no concurrent change of the rows it returns. SQLite's one writer needs nothing. */
+  /** Appended to a select to lock the rows it returns. Empty on SQLite, which has a single writer. */
   lockRows: RawBuilder<unknown>
-  /** The database's own clock, in milliseconds: processes compare leases by it, whatever their machines say. */
+  /** The database's clock, in milliseconds. Leases use it because the clocks of the workers' machines may differ. */
   nowMs: RawBuilder<number>
-  /** True, or an error once a read has taken longer than its budget. For queries that grow with the whole store. */
+  /** True, or an error once a read exceeds its budget. For queries whose cost grows with the whole store. */
   withinBudget: RawBuilder<boolean>
-  /** Heads that this connection knows to be as they were: for an engine whose only writer it is. */
+  /** Cached heads. Only valid for an engine with a single writer. */
   knownHeads?: Map<string, Head>
 }
 
@@ -59,7 +59,7 @@ export const sqlite: Dialect = {
   },
   lockRows: sql``,
   nowMs: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
-  // A function of ours: SQLite has no limit of its own.
+  // A custom function, because SQLite has no statement timeout.
   withinBudget: sql<boolean>`within_budget() = 1`,
 }
 
@@ -83,11 +83,11 @@ export const postgres: Dialect = {
   },
   lockRows: sql`for update`,
   nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
-  // The statement's timeout sees to it.
+  // `statement_timeout` enforces the budget.
   withinBudget: sql<boolean>`true`,
 }
 
-/** Stands for a value that is not known when the query is compiled. */
+/** Stands for a value that is only known when the query runs. */
 class Placeholder {
   readonly name: string
 
@@ -96,7 +96,7 @@ class Placeholder {
   }
 }
 
-/** A query that is compiled once and run with other values each time: for the paths that every frame takes. */
+/** Compiles a query once and runs it with new values each time, for paths that every frame takes. */
 export function prepared<A extends object, O>(
   build: (
     dialect: Dialect,

@@ -1,10 +1,10 @@
-import type { Outcome, Write } from '../engine.ts'
-import type { AppendRequest } from './append.ts'
-import type { Call } from './operations.ts'
+import type { Outcome } from '../engine.ts'
+import type { AppendRequest } from './lines/append.ts'
+import type { WriteCall } from './operations.ts'
 
-/** A group as calls: neighbouring appends become one, so that they cost as many statements as one of them. */
-export function asCalls(group: readonly Write[]): Call[] {
-  const calls: Call[] = []
+/** Turns a group into calls. Adjacent appends become one call, so together they take as many statements as one append. */
+export function asCalls(group: readonly WriteCall[]): WriteCall[] {
+  const calls: WriteCall[] = []
   for (const { name, argument } of group) {
     const last = calls.at(-1)
     if (name !== 'append') calls.push({ name, argument })
@@ -14,8 +14,8 @@ export function asCalls(group: readonly Write[]): Call[] {
   return calls
 }
 
-/** Gives each write of the group its own result again. */
-export function asOutcomes(calls: readonly Call[], results: readonly unknown[]): Outcome[] {
+/** Splits the results of the calls into one outcome per write. */
+export function asOutcomes(calls: readonly WriteCall[], results: readonly unknown[]): Outcome[] {
   return calls.flatMap((call, index) => {
     const result = results[index]
     return call.name === 'append' ? (result as unknown[]).map((one) => ({ result: one })) : { result }

@@ -3,9 +3,9 @@ import { all, type Script } from './script.ts'
 
 /**
  * Every script that changes a conversation locks its row first, and reads in a later statement. Locking and joining in
- * one statement would not do: on Postgres a row that changed while it was waited for is compared with the old rows of
- * the other tables, and a conversation whose head has moved would seem to be gone. Always in the order of the ids, so
- * that two processes don't wait for each other. SQLite has one writer and needs none of this.
+ * one statement would fail on Postgres: it joins a row that changed during the wait with the old rows of the other
+ * tables, so a conversation whose head has moved would seem not to exist. Rows are locked in id order, so that two
+ * processes can't deadlock. SQLite has a single writer and needs no locks.
  */
 export function* lockConversations(
   { name, db, isIn, list, lockRows }: Dialect,

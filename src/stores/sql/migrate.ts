@@ -10,7 +10,7 @@ import { keepTables } from './migrations/0007-keep.ts'
 import { growthTables } from './migrations/0008-growth.ts'
 import { hasColumn, repairEdited } from './repair-edited.ts'
 
-/** Numbered, forward-only; a fresh database takes the same path as an old one. */
+/** Migrations are numbered and forward-only; a fresh database takes the same path as an old one. */
 type Statement = string | { sqlite: string | null; postgres: string | null }
 
 const migrations: Record<string, readonly Statement[]> = {
@@ -48,7 +48,7 @@ export async function migrate(db: Kysely<unknown>, engine: keyof typeof words): 
   const { error } = await new Migrator({ db, provider }).migrateToLatest()
   if (!error) return
   const why = error instanceof Error ? error.message : String(error)
-  throw new Error(`it could not be brought to this version: ${why}`, { cause: error })
+  throw new Error(`the upgrade to this version failed: ${why}`, { cause: error })
 }
 
 async function executedIn(db: Kysely<unknown>): Promise<Set<string>> {

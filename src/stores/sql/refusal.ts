@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../protocol/errors.ts'
 
-/** What a script answers when it won't: decided before anything is written. */
+/** The result of a script that refuses its command, decided before anything is written. */
 export interface Refusal {
   refused: ErrorCode
   why: string

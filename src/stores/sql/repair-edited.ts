@@ -2,14 +2,14 @@ import { type Kysely, sql } from 'kysely'
 import { contextTables } from './migrations/0005-context.ts'
 
 /**
- * Early migrations were edited after databases had been made with them. These steps add what such a database lacks, before
- * the migrations that build on it. Migrations are not edited any more: a test compares their digests.
+ * Early migrations were edited after databases had been created with them. These steps add what such a database lacks,
+ * before the migrations that depend on it. Migrations are no longer edited: a test compares their digests.
  */
 interface Repair {
   /** The migration that was edited. */
   of: string
   table: string
-  /** Null when the whole table came with the edit. */
+  /** Null when the edit added the whole table. */
   column: string | null
   statements: readonly (string | { sqlite: string | null; postgres: string | null })[]
 }
@@ -63,7 +63,7 @@ const repairs: readonly Repair[] = [
     of: '0002-runs',
     table: 'queue',
     column: 'may_change_files',
-    // Until then every sender could.
+    // Before the edit, every sender could change files.
     statements: ['alter table queue add column may_change_files {int} not null default 1'],
   },
   {
@@ -91,7 +91,7 @@ function isAbout(statement: (typeof contextTables)[number], table: string): bool
   return new RegExp(`(table|on) ${table}\\b`).test(text)
 }
 
-/** Adds what the database lacks of migrations that it has taken in an earlier form. */
+/** Adds what the database lacks because it ran an earlier version of a migration. */
 export async function repairEdited(
   db: Kysely<unknown>,
   executed: ReadonlySet<string>,
@@ -103,13 +103,13 @@ export async function repairEdited(
       for (const statement of statements) await run(statement, transaction)
     })
     await repair.catch(async (error: unknown) => {
-      // Another process that starts at the same time was faster.
+      // Another process that started at the same time may have made the repair first.
       if (!(await hasColumn(db, table, column))) throw error
     })
   }
 }
 
-/** A query that finds no row, and fails where the table or the column is missing. */
+/** Runs a query that returns no rows and fails if the table or column is missing. */
 export async function hasColumn(db: Kysely<unknown>, table: string, column: string | null): Promise<boolean> {
   const wanted = column === null ? sql`1` : sql.ref(`${table}.${column}`)
   try {

@@ -23,11 +23,11 @@ export interface Schema {
     parent_event_number: number | null
     settings: string
     created_at: string
-    /** When something was last said, done or renamed; not every word of an answer counts. */
+    /** Time of the last message, action or rename; streamed text doesn't count. */
     updated_at: string
     deleted_at: string | null
     deleted_by: string | null
-    /** 1 when it was deleted so long ago that it can't be brought back. */
+    /** 1 once its deletion is older than the retention time and can't be undone. */
     is_expired: Generated<number>
   }
   segments: {
@@ -38,10 +38,10 @@ export interface Schema {
     /** The parent's last event on this segment's line; 0 for a root. */
     cut: number
     created_at: string
-    /** The last event it had before the collector took those that no line reaches; null while it has all. */
+    /** The last event it had before the collector removed unreachable ones; null while it is complete. */
     collected_to: Generated<number | null>
   }
-  /** Segments whose projections a rebuild has not caught up with yet; usually none. */
+  /** Segments that a rebuild has not fully projected yet; usually none. */
   unprojected: {
     segment: number
     projected_seq: number
@@ -51,7 +51,7 @@ export interface Schema {
     seq: number
     /** Bytes of all frames before this one on the line: lets a page stop at a size without reading the rest. */
     bytes_before: number
-    /** Of this frame. */
+    /** Bytes of this frame. */
     bytes: number
     frame: string
     blob: string | null
@@ -65,7 +65,7 @@ export interface Schema {
     frames: number
     ended: number
   }
-  /** Accepted messages whose runs have not ended: one row a run, gone with its terminal frame. */
+  /** Accepted messages whose runs have not ended: one row per run, deleted with its terminal frame. */
   queue: {
     place: Generated<number>
     run_id: string
@@ -74,19 +74,19 @@ export interface Schema {
     workspace_id: string | null
     message_id: string
     content: string
-    /** What was sent with it, as JSON. */
+    /** Attachments, active files and options sent with the message, as JSON. */
     extras: Generated<string | null>
     may_change_files: number
     state: 'waiting' | 'active'
     worker: string | null
-    /** Until when the worker holds the run, in milliseconds by the database's clock. */
+    /** When the worker's lease ends, in milliseconds by the database's clock. */
     lease_until: number | null
-    /** Who asked for it to be stopped. */
+    /** The person who requested the stop. */
     cancelled_by: string | null
     created_at: string
     started_at: string | null
   }
-  /** What active runs ask people, with the answers. */
+  /** Questions of active runs, with their answers. */
   asks: {
     run_id: string
     tool_call_id: string
@@ -95,7 +95,7 @@ export interface Schema {
     answered_by: string | null
     /** The whole question, as JSON. */
     question: string | null
-    /** What was granted with a yes, as JSON. */
+    /** Grants given with an approval, as JSON. */
     grants: string | null
   }
   /** Calls that are allowed without asking. */
@@ -115,7 +115,7 @@ export interface Schema {
     namespace: string
     id: string
     parent_id: string | null
-    /** JSON: for each channel the thread and the state with which its value was stored. */
+    /** JSON: for each channel, the thread and state that its value was stored with. */
     value_places: string
     state_type: string
     state: Uint8Array
@@ -150,16 +150,16 @@ export interface Schema {
   file_edits: FileEditRow
   memories: MemoryRow
   attachments: AttachmentRow
-  /** One row a workspace in which files are ever put back; while they are, it says so. */
+  /** One row per workspace, used as its lock; during a restore or reset it describes the change. */
   workspaces: {
     id: string
     change_id: string | null
     /** JSON. */
     change_details: string | null
-    /** JSON; a change that could be neither finished nor taken back. */
+    /** JSON; a change that could be neither finished nor rolled back. */
     failed_change: Generated<string | null>
   }
-  /** Lines that conversations have left, by a deletion or by undoing one: until they expire, one can go back. */
+  /** Lines that conversations have left, by a deletion or by undoing one; each can be restored until it expires. */
   left_lines: {
     no: Generated<number>
     conversation_id: string
@@ -173,7 +173,7 @@ export interface Schema {
     left_at: string
     is_expired: number
   }
-  /** What the model was asked; stored before it is sent. */
+  /** Requests to the model, stored before they are sent. */
   responses: {
     id: string
     conversation_id: string
@@ -184,7 +184,7 @@ export interface Schema {
     created_at: string
     /** JSON. */
     details: string
-    /** Empty when it is in the blob. */
+    /** Empty when the request is in a blob or in blocks. */
     request: string
     request_blob: string | null
     /** JSON: the hashes of its blocks. */
@@ -194,16 +194,16 @@ export interface Schema {
   request_blocks: {
     hash: string
     bytes: Uint8Array
-    /** How many requests have it, counted once a place. */
+    /** Number of uses; a request that contains the block twice counts twice. */
     uses: number
   }
-  /** Older entries of histories, each chunk with the one before it. */
+  /** Older history entries; each chunk names the previous one. */
   entry_chunks: {
     id: string
     parent: string | null
     bytes: Uint8Array
   }
-  /** And what came of it. */
+  /** Outcomes of the requests in `responses`. */
   response_ends: {
     id: string
     segment: number
@@ -213,7 +213,7 @@ export interface Schema {
     response: string
     response_blob: string | null
   }
-  /** Files that are indexed, by workspace or attachment. */
+  /** Indexed files, by workspace or attachment. */
   index_files: {
     scope: string
     path: string
@@ -228,17 +228,17 @@ export interface Schema {
     start_line: number
     end_line: number
     content: string
-    /** Whose vector it is. */
+    /** The embedder that computed the vector. */
     embedder: string | null
     /** 32-bit floats, little-endian. */
     vector: Uint8Array | null
   }
-  /** On SQLite a full-text table, on Postgres one with a vector of words. */
+  /** A full-text table on SQLite, a table with a tsvector column on Postgres. */
   index_words: {
     rowid: number
     words: string
   }
-  /** Who deleted what, and when: names and numbers, never what was said. */
+  /** Who did what and when, such as deletions: names and numbers, never message text. */
   audit: {
     no: Generated<number>
     at: string
@@ -272,7 +272,7 @@ export interface Schema {
   }
 }
 
-/** What `runs.ended` says. An abandoned run has no terminal frame, and will never have one. */
+/** Values of `runs.ended`. An abandoned run has no terminal frame and never gets one. */
 export const RUNNING = 0
 export const ENDED = 1
 export const ABANDONED = 2
@@ -374,6 +374,57 @@ export const bulkTypes = {
     details: 'text',
     created_at: 'text',
   },
+  responses: {
+    id: 'text',
+    conversation_id: 'text',
+    segment: 'bigint',
+    seq: 'bigint',
+    run_id: 'text',
+    created_at: 'text',
+    details: 'text',
+    request: 'text',
+    request_blob: 'text',
+    request_blocks: 'text',
+  },
+  response_ends: {
+    id: 'text',
+    segment: 'bigint',
+    seq: 'bigint',
+    ended_at: 'text',
+    details: 'text',
+    response: 'text',
+    response_blob: 'text',
+  },
+  agent_states: {
+    thread_id: 'text',
+    namespace: 'text',
+    id: 'text',
+    parent_id: 'text',
+    value_places: 'text',
+    state_type: 'text',
+    state: 'bytea',
+    metadata_type: 'text',
+    metadata: 'bytea',
+  },
+  agent_values: {
+    thread_id: 'text',
+    namespace: 'text',
+    state_id: 'text',
+    channel: 'text',
+    value_type: 'text',
+    value: 'bytea',
+  },
+  agent_writes: {
+    thread_id: 'text',
+    namespace: 'text',
+    state_id: 'text',
+    task_id: 'text',
+    idx: 'bigint',
+    channel: 'text',
+    value_type: 'text',
+    value: 'bytea',
+  },
+  entry_chunks: { id: 'text', parent: 'text', bytes: 'bytea' },
 } as const satisfies { [T in Table]?: Record<keyof Schema[T], string> }
 
 export type BulkTable = keyof typeof bulkTypes

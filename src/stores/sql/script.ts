@@ -1,9 +1,9 @@
-import type { CompiledQuery } from 'kysely'
+import type { CompiledQuery, Selectable } from 'kysely'
 import type { BulkTable, Schema } from './schema.ts'
 
 /**
- * A script is what happens inside one transaction, written once for both engines: a generator that yields statements
- * and is handed their rows. SQLite's thread runs it to the end without waiting, Postgres awaits each step.
+ * A script is the body of one transaction, written once for both engines: a generator that yields statements and
+ * receives their rows. SQLite's thread runs it synchronously; Postgres awaits each step.
  */
 export type Script<T> = Generator<Step, T, unknown[]>
 
@@ -17,9 +17,11 @@ export interface Statement {
 export interface BulkInsert {
   table: BulkTable
   rows: readonly Record<string, unknown>[]
-  /** Overwrite the row with the same key instead of failing. */
-  replace: readonly string[] | null
+  onConflict: OnConflict
 }
+
+/** If a row with the same key exists: fail, keep that row, or replace it; the list names the key columns. */
+export type OnConflict = 'fail' | 'skip' | readonly string[]
 
 export function isBulkInsert(step: Step): step is BulkInsert {
   return 'table' in step
@@ -33,14 +35,18 @@ export function* first<O>(query: { compile(): CompiledQuery<O> }): Script<O | un
   return (yield* all(query))[0]
 }
 
-export function* insertAll<T extends BulkTable>(table: T, rows: readonly Schema[T][]): Script<void> {
-  if (rows.length > 0) yield { table, rows: rows as readonly Record<string, unknown>[], replace: null }
+export function* insertAll<T extends BulkTable>(
+  table: T,
+  rows: readonly Selectable<Schema[T]>[],
+  onConflict: OnConflict = 'fail',
+): Script<void> {
+  if (rows.length > 0) yield { table, rows: rows, onConflict }
 }
 
 export function* replaceAll<T extends BulkTable>(
   table: T,
   key: readonly (keyof Schema[T] & string)[],
-  rows: readonly Schema[T][],
+  rows: readonly Selectable<Schema[T]>[],
 ): Script<void> {
-  if (rows.length > 0) yield { table, rows: rows as readonly Record<string, unknown>[], replace: key }
+  yield* insertAll(table, rows, key)
 }

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3'
 
 export const DATABASE_FILE = 'waymark.db'
 
-/** SQLite's own online copy: a few pages at a time, and whole at one moment whatever is written meanwhile. */
+/** Uses SQLite's online backup: it copies a few pages at a time, and the copy is consistent despite concurrent writes. */
 export async function backupSqlite(path: string, folder: string): Promise<void> {
   const database = new Database(path, { readonly: true, fileMustExist: true })
   try {

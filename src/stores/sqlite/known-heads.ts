@@ -1,11 +1,11 @@
 import type Database from 'better-sqlite3'
-import type { Head } from '../sql/append.ts'
+import type { Head } from '../sql/lines/head.ts'
 
 const MOST = 10_000
 
 /**
- * The heads after the last appends: an append to a conversation that is being written to needs no read. Whatever
- * else writes makes it forget them all, be it another script, a transaction that failed, or another process.
+ * Caches heads as the last appends left them, so that an append to an active conversation needs no read. Any other write
+ * clears the cache: another script, a failed transaction, or another process.
  */
 export function createKnownHeads(database: Database.Database) {
   const known = new Map<string, Head>()

@@ -2,12 +2,12 @@ import type Database from 'better-sqlite3'
 import { conflictClause } from '../sql/conflict-clause.ts'
 import { type BulkInsert, isBulkInsert, type Script, type Statement } from '../sql/script.ts'
 
-/** Rows a statement: a third less time a row than one by one, and more would gain nothing. */
+/** Rows per statement: a third less time per row than single inserts; larger batches gain nothing. */
 const ROWS_AT_ONCE = 16
 
 export type RunScript = <T>(script: Script<T>) => T
 
-/** Runs scripts on one connection, to their end, with each statement prepared once. */
+/** Runs scripts to completion on one connection and prepares each statement once. */
 export function createRunScript(database: Database.Database): RunScript {
   const prepared = new Map<string, Database.Statement>()
 
@@ -34,7 +34,7 @@ export function createRunScript(database: Database.Database): RunScript {
       const statement = many && step.rows.length - at >= ROWS_AT_ONCE ? many : one
       const end = at + (statement === many ? ROWS_AT_ONCE : 1)
       const values: unknown[] = []
-      // Rows of one insert are made in one place, so their keys come in one order.
+      // One place builds all rows of an insert, so their keys have the same order.
       while (at < end) values.push(...Object.values(step.rows[at++] ?? {}))
       statement.run(values)
     }
@@ -50,8 +50,8 @@ export function createRunScript(database: Database.Database): RunScript {
   }
 }
 
-function insertSql({ table, replace }: BulkInsert, columns: readonly string[], count: number): string {
+function insertSql({ table, onConflict }: BulkInsert, columns: readonly string[], count: number): string {
   const row = `(${columns.map(() => '?').join(', ')})`
   const rows = Array.from({ length: count }, () => row).join(', ')
-  return `insert into ${table} (${columns.join(', ')}) values ${rows}${conflictClause(replace, columns)}`
+  return `insert into ${table} (${columns.join(', ')}) values ${rows}${conflictClause(onConflict, columns)}`
 }

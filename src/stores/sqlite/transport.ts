@@ -1,14 +1,15 @@
-import type { Outcome, Write } from '../engine.ts'
-import type { AppendOutcome, AppendRequest } from '../sql/append.ts'
+import type { Outcome } from '../engine.ts'
+import type { AppendOutcome, AppendRequest } from '../sql/lines/append.ts'
+import type { WriteCall } from '../sql/operations.ts'
 
 /**
- * Groups of appends cross to the writer's thread flat: one list of strings and numbers. Copying objects would send every
- * property's name with every frame, and that is where half of the time between the threads went.
+ * Groups of appends are sent to the writer thread as one flat list of strings and numbers. Cloning objects would send every
+ * property name with every frame, which took half of the transfer time.
  */
 export type Packed = (string | number | null)[]
 
-/** Null when the group holds anything but appends; it then crosses as it is. */
-export function packAppends(group: readonly Write[]): Packed | null {
+/** Null when the group contains other writes; it is then sent unpacked. */
+export function packAppends(group: readonly WriteCall[]): Packed | null {
   const packed: Packed = []
   for (const { name, argument } of group) {
     if (name !== 'append') return null
@@ -19,8 +20,8 @@ export function packAppends(group: readonly Write[]): Packed | null {
   return packed
 }
 
-export function unpackAppends(packed: Packed): Write[] {
-  const group: Write[] = []
+export function unpackAppends(packed: Packed): WriteCall[] {
+  const group: WriteCall[] = []
   for (let at = 0; at < packed.length; ) {
     const [tenant, conversationId, runId, epoch, after, timestamp, count] = packed.slice(at, at + 7)
     at += 7
@@ -33,12 +34,12 @@ export function unpackAppends(packed: Packed): Write[] {
       })
     }
     const argument = { tenant, conversationId, runId, epoch, after, timestamp, drafts } as AppendRequest
-    group.push({ name: 'append', argument, conversationId: argument.conversationId })
+    group.push({ name: 'append', argument })
   }
   return group
 }
 
-/** Outcomes that are all good go back as pairs of numbers; null when one is not. */
+/** Packs outcomes as pairs of numbers; null unless all succeeded. */
 export function packOutcomes(outcomes: readonly Outcome[]): Packed | null {
   const packed: Packed = []
   for (const outcome of outcomes) {

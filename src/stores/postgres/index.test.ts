@@ -1,5 +1,0 @@
-import { inject } from 'vitest'
-import { openPostgresStore } from '../../../test/support/stores.ts'
-import { describeIndex } from '../index.contract.ts'
-
-describeIndex('Postgres', openPostgresStore(inject('postgresUrl')))

@@ -1,0 +1,25 @@
+import { read, write } from '../operation.ts'
+import { audit, readAudit } from './audit.ts'
+import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
+import { createConversation } from './create-conversation.ts'
+import { answeredBefore } from './idempotency.ts'
+import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
+
+export const reads = {
+  readConversation: read(readConversation),
+  ownsConversation: read(ownsConversation),
+  listConversations: read(listConversations, { isSlow: ({ search }) => search !== null, hasBudget: true }),
+  answeredBefore: read(answeredBefore),
+  readAudit: read(readAudit),
+}
+
+export const writes = {
+  createConversation: write(createConversation, { changesLine: ({ conversationId }) => conversationId }),
+  changeConversation: write(changeConversation, { changesLine: ({ id }) => id }),
+  removeConversation: write(removeConversation, {
+    changesLine: ({ id }) => id,
+    changesQueue: ({ id }) => id,
+  }),
+  undoRemoveConversation: write(undoRemoveConversation, { changesLine: ({ id }) => id }),
+  audit: write(audit, { keepsHeads: true, isAlone: true }),
+}

@@ -1,0 +1,247 @@
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Ledger } from '../core/ledger.ts'
+import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
+import { dropCopy } from './repositories.ts'
+import {
+  copiesInMaking,
+  copiesOnDisk,
+  copyFolder,
+  copyIgnoreFiles,
+  copyLock,
+  makingMark,
+} from './repository.ts'
+import type { WorkSessionsDependencies } from './session-dependencies.ts'
+import { createWorkSessions, type WorkspaceSessions } from './work-sessions.ts'
+import type { Workspace } from './workspace.ts'
+import { translated } from './workspace-failure.ts'
+import type { WorkspaceThread } from './workspace-thread.ts'
+
+export interface SessionsByWorkspaceDependencies
+  extends Omit<WorkSessionsDependencies, 'workspace' | 'hold' | 'ledger'> {
+  ledger: Pick<Ledger, 'append' | 'owns'>
+  /** The project's folder. */
+  root: string
+  thread: WorkspaceThread
+  /** Locks one working copy's files against other processes; null when one holds the lock. */
+  hold(path: string): (() => void) | null
+  /** True if no other process uses this data folder. */
+  isAlone: boolean
+}
+
+export interface SessionsByWorkspace extends WorkSessions {
+  /** Creates the working copy of a newly imported conversation, with the files of this checkpoint. */
+  importCopy(conversationId: string, checkpoint: string): Promise<void>
+  /** Takes a checkpoint of a conversation's own working copy; null when it has none here. */
+  snapshotCopy(conversationId: string): Promise<string | null>
+  recover(): Promise<void>
+  stop(): void
+}
+
+/** How long another process may take to create a copy. */
+const MAKING_MS = 60 * 60 * 1000
+const REMEMBERED = 10_000
+
+/** The work sessions of all working copies on this machine; passes each call to the conversation's workspace. */
+export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies): SessionsByWorkspace {
+  const { store, thread, dataDir, workspaceId: project, clock } = deps
+  const sessions = new Map<string, WorkspaceSessions>()
+  /** Cached, because a conversation's workspace never changes. */
+  const places = new Map<string, string | null>()
+
+  const idOf = (copy: string) => copyWorkspaceId(project, copy)
+  const workspaceIds = () => [project, ...copiesOnDisk(dataDir).map(idOf)]
+
+  /** Finds the workspace's copy; null for the project itself, undefined when it is not on this machine. */
+  function conversationOfCopy(workspaceId: string): string | null | undefined {
+    if (workspaceId === project) return null
+    return copiesOnDisk(dataDir).find((copy) => idOf(copy) === workspaceId)
+  }
+
+  function workspaceOf(copy: string | null): Workspace {
+    return copy === null ? thread : thread.copy(copy)
+  }
+
+  function sessionsOf(workspaceId: string): WorkspaceSessions {
+    const copy = conversationOfCopy(workspaceId)
+    if (copy === undefined) throw workspaceNotHere(workspaceId, project)
+    let found = sessions.get(workspaceId)
+    if (!found) {
+      const lock = copy === null ? join(dataDir, 'workspace.lock') : copyLock(dataDir, copy)
+      const workspace = workspaceOf(copy)
+      found = createWorkSessions({ ...deps, workspace, workspaceId, hold: () => deps.hold(lock) })
+      sessions.set(workspaceId, found)
+    }
+    return found
+  }
+
+  async function workspaceIdOf(tenant: string, id: ConversationId): Promise<string | null> {
+    const key = `${tenant} ${id}`
+    const known = places.get(key)
+    if (known !== undefined) return known
+    const place = await store.workspaceOf(tenant, id)
+    const copy = place === null ? undefined : conversationOfCopy(place)
+    if (copy && !(await deps.ledger.owns(tenant, copy as ConversationId)))
+      throw workspaceNotHere(place, project)
+    if (places.size >= REMEMBERED) places.clear()
+    places.set(key, place)
+    return place
+  }
+
+  async function of(tenant: string, id: ConversationId): Promise<WorkspaceSessions> {
+    const place = await workspaceIdOf(tenant, id)
+    if (place === null) throw workspaceNotHere(place, project)
+    return sessionsOf(place)
+  }
+
+  /** A conversation's last checkpoint; null when its files are not on this machine. */
+  async function tipOf(tenant: string, id: ConversationId): Promise<string | null> {
+    const place = await workspaceIdOf(tenant, id)
+    if (place === null || conversationOfCopy(place) === undefined) return null
+    return await sessionsOf(place).tip(tenant, id)
+  }
+
+  /** Drops the copies that a killed process left incomplete. */
+  async function dropHalfMade(): Promise<void> {
+    const making = copiesInMaking(dataDir).filter((copy) => {
+      const mark = statSync(makingMark(dataDir, copy), { throwIfNoEntry: false })
+      return mark && (deps.isAlone || mark.mtimeMs < Date.now() - MAKING_MS)
+    })
+    const known = new Set(making.length === 0 ? [] : await store.knownAmong(making))
+    for (const copy of making) {
+      if (known.has(copy)) rmSync(makingMark(dataDir, copy), { force: true })
+      else await dropCopy(thread, dataDir, copy)
+    }
+  }
+
+  let lookedAt = 0
+  return {
+    workspaceIds,
+    isHere: (workspaceId) => conversationOfCopy(workspaceId) !== undefined,
+    start: async (tenant, id) => (await of(tenant, id)).start(tenant, id),
+    async beforeMessage(command) {
+      const place = await workspaceIdOf(command.tenant, command.conversationId)
+      // The conversation has no workspace.
+      return place === null ? null : await sessionsOf(place).beforeMessage(command)
+    },
+    async editFile(command) {
+      const { tenant, conversationId, path, bytes, expected, confirm } = command
+      const place = await workspaceIdOf(tenant, conversationId)
+      if (place !== null) return await sessionsOf(place).editFile(command)
+      // A conversation without a workspace works on the project's files; it has no checkpoints to list.
+      const checkpoint = { label: labels.beforeEdit(path), parents: [], time: clock.now() }
+      const outcome = await thread.edit({ path, bytes, expected, checkpoint }, () => confirm([]))
+      if (!outcome.isDone) return outcome
+      const { before, wasThere, rescued } = outcome
+      return { isDone: true, before, wasThere, previousCheckpoint: null, rescued }
+    },
+    writeRepository: async (tenant, id) => (await of(tenant, id)).writeRepository(tenant, id),
+    afterRun: (workspaceId) => {
+      if (workspaceId !== null) sessions.get(workspaceId)?.afterRun(workspaceId)
+    },
+    session: async (tenant, id) => (await of(tenant, id)).session(tenant, id),
+    approve: async (command) => (await of(command.tenant, command.conversationId)).approve(command),
+    reset: async (command) => (await of(command.tenant, command.conversationId)).reset(command),
+    restore: async (command) => (await of(command.tenant, command.conversationId)).restore(command),
+    checkpoints: (query) => store.checkpoints(query),
+    edits: (query) => store.edits(query),
+    checkpoint: async (tenant, id, checkpointId) =>
+      (await of(tenant, id)).checkpoint(tenant, id, checkpointId),
+    diff: async (query) => (await of(query.tenant, query.conversationId)).diff(query),
+    files: async (query) => (await of(query.tenant, query.conversationId)).files(query),
+    file: async (query) => (await of(query.tenant, query.conversationId)).file(query),
+    async compare({ tenant, from, to, isDetailed }) {
+      const [one, other] = await filesToCompare(tenant, from, to)
+      if (one === null || other === null || !(await translated(thread.has([one, other])))) return null
+      if (isDetailed) return { from: one, to: other, files: await translated(thread.diff(one, other, null)) }
+      const files = await translated(thread.differences(one, other))
+      return { from: one, to: other, files: files.map((file) => ({ ...file, diff: null })) }
+    },
+    async makeCopy({ tenant, from, checkpointId, conversationId }) {
+      const place = await workspaceIdOf(tenant, from)
+      const source = place === null ? undefined : conversationOfCopy(place)
+      if (source === undefined) throw workspaceNotHere(place, project)
+      const target = checkpointId ?? (await snapshot(workspaceOf(source)))
+      if (!(await translated(thread.has([target])))) {
+        throw new WaymarkError(
+          'checkpoint_not_found',
+          `The files of checkpoint ${target} are not stored here.`,
+        )
+      }
+      const drop = () => dropCopy(thread, dataDir, conversationId)
+      try {
+        await fill(conversationId, target, source === null ? deps.root : copyFolder(dataDir, source))
+      } catch (error) {
+        await drop()
+        throw error
+      }
+      return {
+        workspaceId: idOf(conversationId),
+        drop,
+        keep: async () => rmSync(makingMark(dataDir, conversationId), { force: true }),
+      }
+    },
+    snapshotCopy: async (conversationId) =>
+      copiesOnDisk(dataDir).includes(conversationId) ? await snapshot(thread.copy(conversationId)) : null,
+    async importCopy(conversationId, checkpoint) {
+      try {
+        await fill(conversationId, checkpoint, deps.root)
+      } catch (error) {
+        await dropCopy(thread, dataDir, conversationId)
+        throw error
+      }
+      rmSync(makingMark(dataDir, conversationId), { force: true })
+    },
+    async recover() {
+      if (lookedAt + MAKING_MS < Date.now()) await dropHalfMade()
+      lookedAt = Date.now()
+      for (const workspaceId of workspaceIds()) {
+        if (await store.pending(workspaceId)) await sessionsOf(workspaceId).recover()
+      }
+    },
+    stop() {
+      for (const one of sessions.values()) one.stop()
+    },
+  }
+
+  /**
+   * Returns the current files when each conversation has its own. Two conversations of one workspace have the same files,
+   * so it returns their last checkpoints.
+   */
+  async function filesToCompare(
+    tenant: string,
+    from: ConversationId,
+    to: ConversationId,
+  ): Promise<[string | null, string | null]> {
+    const places = [await workspaceIdOf(tenant, from), await workspaceIdOf(tenant, to)]
+    const copies = places.map((place) => (place === null ? undefined : conversationOfCopy(place)))
+    const [one, other] = copies
+    if (one === undefined || other === undefined || one === other) {
+      return [await tipOf(tenant, from), await tipOf(tenant, to)]
+    }
+    return [await snapshot(workspaceOf(one)), await snapshot(workspaceOf(other))]
+  }
+
+  /** Takes a checkpoint of the current files. It needs no frame, because the copy has the files. */
+  async function snapshot(workspace: Workspace): Promise<string> {
+    const label = labels.beforeFork
+    return (await translated(workspace.checkpoint({ label, parents: [], time: clock.now() }))).id
+  }
+
+  /** Creates a copy: an empty folder to which a checkpoint is restored. */
+  async function fill(copy: string, target: string, from: string): Promise<void> {
+    mkdirSync(join(dataDir, 'workspaces'), { recursive: true })
+    writeFileSync(makingMark(dataDir, copy), '')
+    mkdirSync(copyFolder(dataDir, copy))
+    const workspace = thread.copy(copy)
+    await translated(workspace.adopt(target))
+    const label = labels.beforeFork
+    const empty = await translated(workspace.checkpoint({ label, parents: [], time: clock.now() }))
+    const { skipped } = await translated(workspace.restore({ target, safety: empty.id, paths: null }))
+    const [first] = skipped
+    if (!first) return copyIgnoreFiles(from, copyFolder(dataDir, copy))
+    throw new WaymarkError('snapshot_failed', `The files could not be copied: ${first.path}: ${first.reason}`)
+  }
+}

@@ -1,0 +1,2 @@
+/** `module` is its path below `src`. */
+export function bundleName(module: string): string
