@@ -93,6 +93,20 @@ describe("a tool's edit", () => {
     expect(versions).toEqual(['then', 'first save', 'second save'])
   })
 
+  it('[W10] keeps a file that an editor creates just before the tool does', async () => {
+    one = openTestWorkspace()
+    let kept: string | undefined
+    const checkpoint = { label: 'x', parents: [], time: 1 }
+    const command = { path: 'new.txt', bytes: Buffer.from('by the tool'), checkpoint }
+    const outcome = await one.workspace.edit(command, async (made) => {
+      if (made) kept = made.id
+      else write('new.txt', 'by a person')
+    })
+    expect(outcome).toMatchObject({ isDone: true, kept: { id: kept } })
+    expect(read('new.txt')).toBe('by the tool')
+    expect(one.git('cat-file', 'blob', `${kept}:new.txt`)).toBe('by a person')
+  })
+
   it('[W5] is rolled back at the next start when it was killed after moving the file aside', async () => {
     one = openTestWorkspace()
     write('src/a.txt', 'a person wrote this')

@@ -244,7 +244,7 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
       const [skip] = carried.skipped
       if (skip) {
         aside.clear()
-        if (skip.reason === skipReasons.changed || skip.reason === skipReasons.gone) return null
+        if (isWorthAnotherLook(skip.reason)) return null
         throw new Error(`${shownPath(skip.path)}: ${skip.reason}`)
       }
       const rescuedNow = aside.lookAgain(folders)
@@ -272,6 +272,12 @@ export function createFileOperations(deps: FileOperationsDependencies): FileOper
         tell(settleRetired({ tmp: scratch, rescued, folders, isStored }))
       }),
   }
+}
+
+/** Another program changed, deleted or created the file since the edit looked at it. */
+function isWorthAnotherLook(reason: string): boolean {
+  const { changed, gone, unsaved } = skipReasons
+  return [changed, gone, unsaved].some((one) => one === reason)
 }
 
 function isFile(found: Exclude<Look, 'other'>): found is Exclude<Look, 'other' | null> {
