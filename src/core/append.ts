@@ -42,12 +42,12 @@ export function wasStored(run: RunState | undefined, attempt: AppendAttempt): bo
   return run?.epoch === attempt.epoch && run?.frames === attempt.after + attempt.drafts.length
 }
 
-/** A terminal frame must be its run's last, and only runs have one (L5). A violation is a bug in our code. */
-export function assertTerminalIsLast(attempt: Pick<AppendAttempt, 'runId' | 'drafts'>): void {
+/** A terminal frame must be its run's last, and only runs have one (L5). Names the bug in our code otherwise. */
+export function terminalMistake(attempt: Pick<AppendAttempt, 'runId' | 'drafts'>): string | null {
   const terminal = attempt.drafts.findIndex((draft) => isTerminalKind(draft.kind))
-  if (terminal < 0) return
-  if (attempt.runId === null) throw new Error('a terminal frame needs a run')
-  if (terminal !== attempt.drafts.length - 1) throw new Error('a terminal frame must be the last of its run')
+  if (terminal < 0) return null
+  if (attempt.runId === null) return 'a terminal frame needs a run'
+  return terminal === attempt.drafts.length - 1 ? null : 'a terminal frame must be the last of its run'
 }
 
 export function endsRun(attempt: AppendAttempt): boolean {

@@ -110,6 +110,11 @@ export interface AppendCommand {
    */
   run: RunHold | null
   frames: FrameDraft[]
+  /**
+   * Later frames of the run may be added to this append until its transaction starts, and deltas of one part joined. All of
+   * them are stored, or none.
+   */
+  mayGrow?: boolean
 }
 
 export type AppendRefusal = Extract<

@@ -26,7 +26,12 @@ const MAX_GROUP_CHARACTERS = 4 * 1024 * 1024
  */
 export interface Database {
   read<K extends ReadName>(name: K, argument: ReadArgument<K>): Promise<Accepted<ReadResult<K>>>
-  write<K extends WriteName>(name: K, argument: SentArgument<K>): Promise<Accepted<SentResult<K>>>
+  /** Until `onStart` is called, right before the transaction, the argument may still change. */
+  write<K extends WriteName>(
+    name: K,
+    argument: SentArgument<K>,
+    onStart?: () => void,
+  ): Promise<Accepted<SentResult<K>>>
   /** Calls the listener after each commit, of this process or another, for every line and queue that it changed. */
   onChange(listener: (change: Change) => void): void
   /** Waits for the writes in flight, then closes the engine. */
@@ -49,7 +54,7 @@ export interface CommittedGroup {
 }
 
 interface Pending extends WriteCall {
-  characters: number
+  onStart?: (() => void) | undefined
   settle(outcome: Outcome): void
 }
 
@@ -77,6 +82,7 @@ export function createDatabase(deps: {
     const hasRoom = inFlight.size < engine.groupsInFlight
     const group = alone ? [alone] : hasRoom ? waiting.splice(0, groupLength(waiting)) : []
     if (group.length === 0) return
+    for (const one of group) one.onStart?.()
     const done = Promise.withResolvers<void>()
     if (!alone) inFlight.add(done.promise)
     if (waiting.length > 0) void commit()
@@ -109,12 +115,12 @@ export function createDatabase(deps: {
         }),
       )
     },
-    write(name, argument) {
+    write(name, argument, onStart) {
       const { promise, resolve, reject } = Promise.withResolvers<Accepted<SentResult<typeof name>>>()
       const pending: Pending = {
         name,
         argument,
-        characters: name === 'append' ? characters(argument as AppendRequest) : 0,
+        onStart,
         settle(outcome) {
           if ('error' in outcome) reject(asFailure(outcome.error, 'write'))
           else if (isRefusal(outcome.result)) reject(asError(outcome.result))
@@ -123,8 +129,8 @@ export function createDatabase(deps: {
       }
       if (isAlone(pending)) void commit(pending)
       else waiting.push(pending)
-      // Writes of the same tick join the group.
-      if (!isStarting) queueMicrotask(() => void commit())
+      // Writes of the same turn join the group, for example the frames of a provider's packet.
+      if (!isStarting) setImmediate(() => void commit())
       isStarting = true
       return promise
     },
@@ -132,7 +138,10 @@ export function createDatabase(deps: {
       listeners.push(listener)
     },
     async close() {
-      while (inFlight.size > 0 || waiting.length > 0) await Promise.allSettled(inFlight)
+      while (inFlight.size > 0 || waiting.length > 0) {
+        void commit()
+        await Promise.allSettled(inFlight)
+      }
       await engine.close()
     },
   }
@@ -178,14 +187,15 @@ function changesIn(group: readonly WriteCall[], outcomes: readonly Outcome[]): C
 function groupLength(waiting: readonly Pending[]): number {
   let size = 0
   const end = waiting.findIndex((one, index) => {
-    size += one.characters
+    size += characters(one)
     return index > 0 && size > MAX_GROUP_CHARACTERS
   })
   return end < 0 ? waiting.length : end
 }
 
-function characters(request: AppendRequest): number {
-  return request.drafts.reduce((sum, draft) => sum + draft.text.length, 0)
+function characters({ name, argument }: WriteCall): number {
+  if (name !== 'append') return 0
+  return (argument as AppendRequest).drafts.reduce((sum, draft) => sum + draft.text.length, 0)
 }
 
 const markKinds = new Set([

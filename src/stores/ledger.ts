@@ -1,23 +1,14 @@
-import { assertTerminalIsLast } from '../core/append.ts'
 import type { BlobStore } from '../core/blobs.ts'
-import { type Clock, timestamp } from '../core/clock.ts'
-import type {
-  AppendCommand,
-  AppendResult,
-  Ledger,
-  MessagesPage,
-  Page,
-  PageQuery,
-  RunHold,
-} from '../core/ledger.ts'
+import type { Clock } from '../core/clock.ts'
+import type { AppendCommand, AppendResult, Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
+import { createAppends } from './appends.ts'
 import type { Database } from './database.ts'
-import { asText, isLarge, spill, unspill } from './spill.ts'
-import type { AppendRequest } from './sql/lines/append.ts'
+import { unspill } from './spill.ts'
 import type { StoredMessage } from './sql/lines/messages.ts'
 import { createWakeUps } from './wake-ups.ts'
 
@@ -32,48 +23,19 @@ export interface LedgerDependencies {
 
 export function createLedger({ database, blobs, clock }: LedgerDependencies): Ledger {
   const wakeUps = createWakeUps()
-  const spilling = new Map<string, Promise<unknown>>()
+  const appends = createAppends({ database, blobs, clock })
   let isClosing = false
   const shared = new Map<string, Promise<Page>>()
-  const sent = createSentCounts()
   database.onChange(({ what, conversationId }) => {
     if (what === 'queue') return
     shared.clear()
     wakeUps.wake(conversationId)
   })
 
-  async function append(command: AppendCommand): Promise<AppendResult> {
-    if (isClosing) throw new WaymarkError('storage_failed', 'The server is shutting down. Try again later.')
-    const { conversationId, run } = command
-    const drafts = command.frames.map(asText)
-    assertTerminalIsLast({ runId: run?.runId ?? null, drafts })
-    const request: AppendRequest = {
-      tenant: command.tenant,
-      conversationId,
-      runId: run?.runId ?? null,
-      epoch: run?.epoch ?? null,
-      after: run ? sent.before(run, drafts.length) : 0,
-      timestamp: timestamp(clock.now()),
-      drafts,
-    }
-    const before = spilling.get(conversationId)
-    if (!before && !drafts.some(isLarge)) return database.write('append', request)
-    const turn = appendInTurn(request, before)
-    spilling.set(conversationId, turn)
-    return turn
-
-    /** Appends after a large frame wait for it, so that the order of calls is the order of events. */
-    async function appendInTurn(next: AppendRequest, earlier: Promise<unknown> | undefined) {
-      const ready = Promise.all(drafts.map(async (draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
-      const [, prepared] = await Promise.allSettled([earlier, ready])
-      // Delete in the same tick as the hand-over, so that later appends queue after this one.
-      if (spilling.get(conversationId) === turn) spilling.delete(conversationId)
-      if (prepared.status === 'rejected') {
-        const cause = prepared.reason as Error
-        throw new WaymarkError('storage_failed', `The write failed: ${cause.message}`, { cause })
-      }
-      return await database.write('append', { ...next, drafts: prepared.value })
-    }
+  function append(command: AppendCommand): Promise<AppendResult> {
+    if (!isClosing) return appends.append(command)
+    const why = 'The server is shutting down. Try again later.'
+    return Promise.reject(new WaymarkError('storage_failed', why))
   }
 
   async function page(query: PageQuery): Promise<Page> {
@@ -187,20 +149,8 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
     },
     async close() {
       isClosing = true
-      while (spilling.size > 0) await Promise.allSettled(spilling.values())
+      await appends.handedOver()
       await database.close()
-    },
-  }
-}
-
-/** Counts the frames sent for each run, so that every append can state how many precede it. */
-function createSentCounts() {
-  const counts = new WeakMap<RunHold, number>()
-  return {
-    before(hold: RunHold, frames: number): number {
-      const before = counts.get(hold) ?? hold.frames
-      counts.set(hold, before + frames)
-      return before
     },
   }
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newConversation, parsed, readAll, TENANT } from '../../test/support/frames.ts'
 import { openSqliteStore, type TestStore } from '../../test/support/stores.ts'
 import { type Agent, ModelFailure } from '../core/agent.ts'
-import type { Ledger } from '../core/ledger.ts'
+import type { Ledger, RunHold } from '../core/ledger.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 import { createRunWorker } from './run-worker.ts'
@@ -44,13 +44,15 @@ describe('the run worker', () => {
   const kinds = async () => parsed(await readAll(store.ledger, id)).map((frame) => frame.kind)
 
   it('[L3] [R6] keeps the message when its first append fails', async () => {
-    let isFirst = true
+    let failed: RunHold | null = null
     const failing: Ledger = {
       ...store.ledger,
-      append: (command) => {
-        if (!isFirst) return store.ledger.append(command)
-        isFirst = false
-        return Promise.reject(new Error('no space'))
+      async append(command) {
+        // Like the ledger, it refuses the frames that follow a missing one.
+        if (failed && command.run === failed) return { ok: false, refusal: 'frame_missing' }
+        if (failed) return store.ledger.append(command)
+        failed = command.run
+        throw new Error('no space')
       },
     }
     const worker = start(
