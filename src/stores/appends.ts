@@ -12,6 +12,7 @@ import type { AppendRequest } from './sql/lines/append.ts'
 
 /** An append that takes no more frames at this size, so that one run doesn't fill a transaction. */
 const MAX_GROWN_CHARACTERS = 1024 * 1024
+const CLOSING = 'The server is shutting down. Try again later.'
 
 /** An append that waits for its transaction. Later frames of its run are added to it until the transaction starts. */
 interface WaitingAppend {
@@ -33,8 +34,8 @@ interface RunAppends {
 export interface Appends {
   /** Appends that share a transaction's request return the same promise. */
   append(command: AppendCommand): Promise<AppendResult>
-  /** Waits until every append is handed to the database. */
-  handedOver(): Promise<void>
+  /** Refuses further appends and waits until the database has all earlier ones. */
+  close(): Promise<void>
 }
 
 /** Hands appends to the database in the order of the calls, after their large frames are stored as blobs. */
@@ -43,6 +44,7 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
   const runs = new WeakMap<RunHold, RunAppends>()
   /** The last hand-over of each conversation that waits for large frames. */
   const spilling = new Map<string, Promise<void>>()
+  let isClosing = false
 
   function runOf(hold: RunHold): RunAppends {
     let run = runs.get(hold)
@@ -118,6 +120,7 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
 
   return {
     append(command) {
+      if (isClosing) return Promise.reject(new WaymarkError('storage_failed', CLOSING))
       const joined = join(command)
       if (joined) return joined
       const drafts = command.frames.map(asText)
@@ -126,7 +129,8 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
       if (spilling.has(command.conversationId) || drafts.some(isLarge)) return handOverInTurn(command, drafts)
       return handOver(command, drafts)
     },
-    async handedOver() {
+    async close() {
+      isClosing = true
       while (spilling.size > 0) await Promise.all(spilling.values())
     },
   }

@@ -4,7 +4,6 @@ import type { AppendCommand, AppendResult, Ledger, MessagesPage, Page, PageQuery
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
-import { WaymarkError } from '../protocol/errors.ts'
 import type { Frame } from '../protocol/frames.ts'
 import { createAppends } from './appends.ts'
 import type { Database } from './database.ts'
@@ -24,19 +23,12 @@ export interface LedgerDependencies {
 export function createLedger({ database, blobs, clock }: LedgerDependencies): Ledger {
   const wakeUps = createWakeUps()
   const appends = createAppends({ database, blobs, clock })
-  let isClosing = false
   const shared = new Map<string, Promise<Page>>()
   database.onChange(({ what, conversationId }) => {
     if (what === 'queue') return
     shared.clear()
     wakeUps.wake(conversationId)
   })
-
-  function append(command: AppendCommand): Promise<AppendResult> {
-    if (!isClosing) return appends.append(command)
-    const why = 'The server is shutting down. Try again later.'
-    return Promise.reject(new WaymarkError('storage_failed', why))
-  }
 
   async function page(query: PageQuery): Promise<Page> {
     const found = await database.read('page', { ...query, maxBytes: MAX_PAGE_BYTES })
@@ -98,7 +90,7 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
   }
 
   return {
-    append,
+    append: appends.append,
     page,
     follow,
     messages,
@@ -148,8 +140,7 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
       await database.write('probe', null)
     },
     async close() {
-      isClosing = true
-      await appends.handedOver()
+      await appends.close()
       await database.close()
     },
   }
