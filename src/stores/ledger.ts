@@ -1,6 +1,6 @@
 import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
-import type { AppendCommand, AppendResult, Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
+import type { Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
