@@ -17,7 +17,7 @@ export interface DraftText {
   blob: string | null
 }
 
-export interface Stamp {
+export interface Envelope {
   conversationId: string
   runId: string | null
   sequenceNumber: number | null
@@ -40,9 +40,9 @@ export const DIGEST_BYTES = 32
 export const genesis: Tip = { seq: 0, bytes: 0, digest: new Uint8Array(DIGEST_BYTES) }
 
 /** Gives a draft its place after `tip`. Readers receive exactly these bytes (L4, L9). */
-export function seal(tip: Tip, stamp: Stamp, draft: DraftText): { event: SealedEvent; tip: Tip } {
+export function seal(tip: Tip, envelope: Envelope, draft: DraftText): { event: SealedEvent; tip: Tip } {
   const seq = tip.seq + 1
-  const head = frameHead(seq, stamp)
+  const head = frameHead(seq, envelope)
   const rest = draft.text.slice(1)
   const frame = head + rest
   const { digest, bytes } = chainDigest(tip.digest, frame)
@@ -59,11 +59,11 @@ export function seal(tip: Tip, stamp: Stamp, draft: DraftText): { event: SealedE
   }
 }
 
-function frameHead(seq: number, stamp: Stamp): string {
-  const stream = stamp.runId === null ? 'null' : `"${stamp.runId}"`
+function frameHead(seq: number, envelope: Envelope): string {
+  const stream = envelope.runId === null ? 'null' : `"${envelope.runId}"`
   return (
-    `{"schema":"${FRAME_SCHEMA}","event_id":${seq},"conversation_id":"${stamp.conversationId}",` +
-    `"stream_id":${stream},"sequence_number":${stamp.sequenceNumber},"server_timestamp":"${stamp.timestamp}",`
+    `{"schema":"${FRAME_SCHEMA}","event_id":${seq},"conversation_id":"${envelope.conversationId}",` +
+    `"stream_id":${stream},"sequence_number":${envelope.sequenceNumber},"server_timestamp":"${envelope.timestamp}",`
   )
 }
 

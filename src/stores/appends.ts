@@ -10,8 +10,8 @@ import type { Database } from './database.ts'
 import { asText, isLarge, spill } from './spill.ts'
 import type { AppendRequest } from './sql/lines/append.ts'
 
-/** An append that takes no more frames at this size, so that one run doesn't fill a transaction. */
-const MAX_GROWN_CHARACTERS = 1024 * 1024
+/** An append takes no more frames from here on, so that one run doesn't fill a transaction. */
+const MAX_GROWN_FRAMES = 2000
 const CLOSING = 'The server is shutting down. Try again later.'
 
 /** An append that waits for its transaction. Later frames of its run are added to it until the transaction starts. */
@@ -20,7 +20,6 @@ interface WaitingAppend {
   lastFrame: FrameDraft | undefined
   /** The last frame has been joined with others, and its draft not yet written. */
   isJoined: boolean
-  characters: number
   stored: Promise<AppendResult>
 }
 
@@ -69,17 +68,16 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
   }
 
   function handOver(command: AppendCommand, drafts: DraftText[]): Promise<AppendResult> {
-    if (!command.run) return database.write('append', requestOf(command, drafts))
-    const run = runOf(command.run)
-    const waiting = (command.mayGrow && run.waiting) || open(run, requestOf(command, []))
-    writeJoined(waiting)
-    waiting.request.drafts.push(...drafts)
-    waiting.lastFrame = command.frames.at(-1)
-    waiting.characters += drafts.reduce((sum, draft) => sum + draft.text.length, 0)
-    // A terminal frame is the last of its run (L5).
-    const isComplete = endsRun(waiting.request) || waiting.characters > MAX_GROWN_CHARACTERS
-    run.waiting = command.mayGrow && !isComplete ? waiting : null
-    return waiting.stored
+    const run = command.run && runOf(command.run)
+    if (run?.waiting && command.mayGrow) return grow(run, run.waiting, command, drafts)
+    const request = requestOf(command, drafts)
+    if (!run) return database.write('append', request)
+    const stored = database.write('append', request, () => noteStart(run, request))
+    const settled = () => void run.inFlight--
+    stored.then(settled, settled)
+    const waiting = { request, lastFrame: command.frames.at(-1), isJoined: false, stored }
+    run.waiting = command.mayGrow && mayGrow(request) ? waiting : null
+    return stored
   }
 
   function requestOf({ tenant, conversationId, run }: AppendCommand, drafts: DraftText[]): AppendRequest {
@@ -87,18 +85,22 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
     return { tenant, conversationId, ...hold, timestamp: timestamp(clock.now()), drafts }
   }
 
-  function open(run: RunAppends, request: AppendRequest): WaitingAppend {
-    const stored = database.write('append', request, () => {
-      writeJoined(waiting)
-      request.after = run.sent
-      run.sent += request.drafts.length
-      run.inFlight++
-      if (run.waiting === waiting) run.waiting = null
-    })
-    const settled = () => void run.inFlight--
-    stored.then(settled, settled)
-    const waiting = { request, lastFrame: undefined, isJoined: false, characters: 0, stored }
-    return waiting
+  function noteStart(run: RunAppends, request: AppendRequest): void {
+    if (run.waiting?.request === request) {
+      writeJoined(run.waiting)
+      run.waiting = null
+    }
+    request.after = run.sent
+    run.sent += request.drafts.length
+    run.inFlight++
+  }
+
+  function grow(run: RunAppends, waiting: WaitingAppend, command: AppendCommand, drafts: DraftText[]) {
+    writeJoined(waiting)
+    waiting.request.drafts.push(...drafts)
+    waiting.lastFrame = command.frames.at(-1)
+    if (!mayGrow(waiting.request)) run.waiting = null
+    return waiting.stored
   }
 
   /** Appends after a large frame wait until it is handed over, so that the order of calls is the order of events. */
@@ -134,6 +136,11 @@ export function createAppends(deps: { database: Database; blobs: BlobStore; cloc
       while (spilling.size > 0) await Promise.all(spilling.values())
     },
   }
+}
+
+/** A terminal frame is the last of its run (L5). */
+function mayGrow(request: AppendRequest): boolean {
+  return request.drafts.length < MAX_GROWN_FRAMES && !endsRun(request)
 }
 
 function writeJoined(waiting: WaitingAppend): void {

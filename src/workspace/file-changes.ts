@@ -98,7 +98,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       mark(change)
       const { answer } = await doAndStore(change, work)
       logSkipped(change, answer)
-      await followOrSay(change)
+      await writeRepositoryOrLog(change)
       await filesChanged()
       return answer
     } finally {
@@ -160,7 +160,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   }
 
   /** The change is stored, so a failed write to the repository is only logged; the next checkpoint updates it. */
-  async function followOrSay({ tenant, conversationId }: WorkChange): Promise<void> {
+  async function writeRepositoryOrLog({ tenant, conversationId }: WorkChange): Promise<void> {
     await deps.writeRepository(tenant, conversationId).catch((error: unknown) => {
       log.error({ err: error, conversation: conversationId }, 'a repository could not be written')
     })
@@ -194,7 +194,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     try {
       await store.finish(workspaceId, pending, done)
       rmSync(markOf(pending), { force: true })
-      await followOrSay(pending)
+      await writeRepositoryOrLog(pending)
     } catch (error) {
       if (!(error instanceof WaymarkError) || error.code !== 'conversation_not_found') throw error
       // The conversation was deleted in the meantime: the files are as requested, and there is no ledger to append to.

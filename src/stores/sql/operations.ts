@@ -1,3 +1,4 @@
+import { endsRun } from '../../core/append.ts'
 import * as context from './context/operations.ts'
 import * as conversations from './conversations/operations.ts'
 import type { Dialect } from './dialect.ts'
@@ -94,7 +95,8 @@ export function lineChangedBy(call: WriteCall): string | null {
 
 export function queueChangedBy(call: WriteCall, result: unknown): string | null {
   const request = appendIn(call)
-  if (request) return lines.endsRun(request) ? request.conversationId : null
+  // A terminal frame takes its run out of the queue.
+  if (request) return endsRun(request) ? request.conversationId : null
   return writeOf(call).changesQueue?.(call.argument, result) ?? null
 }
 

@@ -1,4 +1,3 @@
-import { isTerminalKind } from '../../../protocol/frame-kinds.ts'
 import { read, write } from '../operation.ts'
 import { type AppendOutcome, type AppendRequest, append } from './append.ts'
 import { lineAttachments } from './attachments.ts'
@@ -37,9 +36,4 @@ export const writes = {
     changesQueue: ({ conversationId }) => conversationId,
   }),
   renewHead: write(renewHead, { isAlone: true }),
-}
-
-/** A terminal frame takes its run out of the queue. */
-export function endsRun({ drafts }: AppendRequest): boolean {
-  return isTerminalKind(drafts.at(-1)?.kind ?? '')
 }
