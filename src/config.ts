@@ -3,9 +3,11 @@ import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
+import { agentPresets } from './agent-presets.ts'
 import type { S3Place } from './object-storage/s3.ts'
 import {
   type agentContexts,
+  type agents,
   type conversationContexts,
   type Given,
   type mcpServers,
@@ -45,6 +47,9 @@ export interface Config {
   hasWorkspaceId: boolean
   tools: Record<string, 'allow' | 'ask' | 'deny'>
   mcpServers: z.infer<typeof mcpServers>
+  agents: z.infer<typeof agents>
+  /** The values of the variables that hosted agents may get. */
+  agentVariables: Record<string, string>
   /** All environment variables that commands see. */
   commandEnvironment: Record<string, string>
   sandbox: 'auto' | 'required' | 'off'
@@ -124,6 +129,8 @@ export function readConfig(
     hasWorkspaceId: given.workspaceId !== undefined,
     tools: given.tools ?? {},
     mcpServers: given.mcpServers ?? {},
+    agents: given.agents ?? {},
+    agentVariables: agentVariables(environment, given.agents ?? {}),
     commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),
     sandbox: given.sandbox ?? 'auto',
     commandNetwork: given.commandNetwork ?? false,
@@ -161,6 +168,17 @@ export function projectFolder(stateDir: string, project: string): string {
   const path = realpathSync(project)
   const key = createHash('sha256').update(path).digest('hex').slice(0, 16)
   return join(stateDir, 'projects', `${plainName(basename(path)) || 'project'}-${key}`)
+}
+
+function agentVariables(
+  environment: Readonly<Record<string, string | undefined>>,
+  given: z.infer<typeof agents>,
+): Record<string, string> {
+  const all = [...Object.values(agentPresets), ...Object.values(given)]
+  const names = all.flatMap(({ variables }) => variables ?? [])
+  // Our own secrets are never an agent's.
+  const allowed = [...new Set(names)].filter((name) => !name.startsWith('WAYMARK_'))
+  return Object.fromEntries(allowed.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
 }
 
 function contextKeys(

@@ -42,6 +42,16 @@ export const mcpServers = z.record(
   ]),
 )
 
+export const agents = z.record(
+  z.string().regex(/^(?!.*__)[A-Za-z0-9_-]{1,40}$/),
+  z.strictObject({
+    command: z.string().min(1),
+    args: z.array(z.string()).optional(),
+    env: z.record(z.string(), z.string()).optional(),
+    variables: z.array(z.string().min(1)).optional(),
+  }),
+)
+
 export const conversationContexts = z.record(
   z.string().min(1).max(200),
   z.strictObject({
@@ -252,6 +262,16 @@ export const settings = {
       'A command runs in the sandbox without network; "network": true grants it, "sandbox": false runs it without the sandbox.',
     must: 'be an object of servers, each with a command or a url',
     schema: z.union([mcpServers, z.string().transform(jsonIn).pipe(mcpServers)]),
+    inFile: 'trusted',
+  },
+  agents: {
+    flag: null,
+    variable: 'WAYMARK_AGENTS',
+    about:
+      'Hosted agents that speak ACP, as an object: {"name": {"command": "…", "args": ["…"], "env": {}, "variables": ["KEY"]}}. ' +
+      '`variables` names variables of the server that the agent gets. They add to codex, claude, opencode and gemini.',
+    must: 'be an object of agents, each with a command',
+    schema: z.union([agents, z.string().transform(jsonIn).pipe(agents)]),
     inFile: 'trusted',
   },
   conversationContexts: {

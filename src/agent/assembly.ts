@@ -7,7 +7,7 @@ import {
   imageTypeOf,
   WHOLE_BYTES,
 } from '../core/attachments.ts'
-import type { Ledger, PageQuery } from '../core/ledger.ts'
+import type { Ledger } from '../core/ledger.ts'
 import type { Log } from '../core/log.ts'
 import type { Attachment } from '../core/queue.ts'
 import {
@@ -27,6 +27,7 @@ import { type ActiveFilesDependencies, findActiveFiles, reloadFiles } from './ac
 import { packEntries } from './entry-chunks.ts'
 import type { Assembled, Base, GraphState } from './graph.ts'
 import { historyOf, type Made, type NewEntry } from './history.ts'
+import { framesAfter } from './line-frames.ts'
 import type { SetTurn } from './setting.ts'
 import { estimateTokens } from './tokens.ts'
 
@@ -41,7 +42,6 @@ export interface AssemblerDependencies {
   log: Pick<Log, 'error'>
 }
 
-const FRAMES_AT_ONCE = 500
 const MOST_CHUNKS = 6
 /** The number of an ended chain's snippets that are sent again, counted from the end. */
 const MOST_AGAIN = 30
@@ -164,9 +164,9 @@ export function createAssembler(deps: AssemblerDependencies) {
   /** The entries of the line after the last agent state, up to and including this run's message; the whole line if requested. */
   async function newFor(turn: MessageTurn, past: RunPast) {
     const { messageId, content, extras } = turn.message
-    const frames = await framesAfter(turn, past.state?.cursor ?? null)
+    const frames = await otherFrames(turn, past.state?.cursor ?? null)
     const isWhole = frames.some(undoesMemory)
-    const told = isWhole ? await framesAfter(turn, null) : frames
+    const told = isWhole ? await otherFrames(turn, null) : frames
     const own = extras.attachments ?? []
     const items = await attachedItems([...told.flatMap(attachmentsOf), ...own])
     const origin = { type: 'message' as const, role: 'user' as const, message_id: messageId }
@@ -211,21 +211,10 @@ export function createAssembler(deps: AssemblerDependencies) {
     return [...scopes].map(([scope, name]) => ({ scope, name }))
   }
 
-  async function framesAfter(
-    { tenant, conversationId, runId }: MessageTurn,
-    cursor: Cursor | null,
-  ): Promise<AnyFrame[]> {
-    const frames: AnyFrame[] = []
-    const query: PageQuery = { tenant, conversationId, cursor, limit: FRAMES_AT_ONCE }
-    for (;;) {
-      const page = await ledger.page(query)
-      for (const text of page.frames) {
-        const frame = JSON.parse(text) as AnyFrame
-        if (frame.stream_id !== runId) frames.push(frame)
-      }
-      query.cursor = page.last
-      if (page.atEnd) return frames
-    }
+  /** The frames after the cursor, without those of the run itself. */
+  async function otherFrames(turn: MessageTurn, cursor: Cursor | null): Promise<AnyFrame[]> {
+    const frames = await framesAfter(ledger, turn, cursor)
+    return frames.filter((frame) => frame.stream_id !== turn.runId)
   }
 }
 

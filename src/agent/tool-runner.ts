@@ -5,7 +5,6 @@ import { cutText } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import {
   type Grant,
-  isAllowedBy,
   MAX_QUESTION_CHARACTERS,
   type Mode,
   noGrant,
@@ -14,7 +13,7 @@ import {
 } from '../core/questions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
-import { parseCopyWorkspaceId } from '../protocol/ids.ts'
+import { allowedByRule, approvalFrame, askPerson, callFields } from './approvals.ts'
 import { outcomeItem } from './provider/item-types.ts'
 import type { FunctionCall } from './provider/mapping.ts'
 import { shownOutput } from './provider/stream-items.ts'
@@ -49,6 +48,8 @@ export interface ToolRunner {
   pathsOf(call: Pick<FunctionCall, 'name' | 'arguments'>): string[]
   /** True if the call writes the files that it names. */
   isEdit(call: Pick<FunctionCall, 'name'>): boolean
+  /** Like `run`, for a caller that is no model: returns the outcome itself. */
+  runFor(call: FunctionCall, turn: Turn): Promise<ToolOutcome>
   /** Runs one call, or returns why it did not run; the outcome is durable before the model sees it (R4). */
   run(call: FunctionCall, turn: Turn, earlier: readonly ResponseInputItem[]): Promise<ResponseInputItem>
 }
@@ -107,7 +108,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     if (args === undefined) return failed('The arguments are not JSON.')
     if (!needsAnswer(tool, policy, args, turn)) return await runTool(tool, args, call, turn, noGrant)
     const question = questionOf(tool, args, call)
-    const allowed = await allowedByRule(question, call, turn)
+    const allowed = await allowedByRule(deps.rules, question, call, turn)
     if (allowed) return await runTool(tool, args, call, turn, allowed)
     if (call.arguments.length > MAX_QUESTION_CHARACTERS) {
       return failed('This call is too long to be shown for approval. Split it into smaller steps.')
@@ -130,7 +131,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       turn.writer.write(approvalFrame(call, { status, by: 'settings', question_sha256: sha256 }))
       return status === 'approved' ? { output: 'Approved.' } : failed('Denied by the settings.')
     }
-    if (await allowedByRule(question, call, turn)) return { output: 'Approved.' }
+    if (await allowedByRule(deps.rules, question, call, turn)) return { output: 'Approved.' }
     const { approved, reason } = await askPerson(question, call, turn)
     if (approved) return { output: 'Approved.' }
     return failed(reason ? `Denied: ${reason}` : 'Denied.')
@@ -143,24 +144,6 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     const isFree = mode === 'edit' && isConfined && turn.mayChangeFiles
     if (policy === 'ask' && !isFree) return true
     return confinement !== undefined && confinement.wantsNetwork && !confinement.network
-  }
-
-  /** The grant of a rule that allows exactly this call; null when there is none. */
-  async function allowedByRule(question: Question, call: FunctionCall, turn: Turn): Promise<Grant | null> {
-    const { approval, questionSha256 } = turn.record.call(call.callId) ?? {}
-    if (approval && questionSha256 === question.sha256) return null
-    const { tenant, conversationId, workspaceId: place, mayChangeFiles } = turn
-    // Rules are made by people who may change files, and apply only to callers who may.
-    if (!mayChangeFiles) return null
-    const workspaceId = parseCopyWorkspaceId(place)?.workspaceId ?? place
-    const { toolName, subject, sha256 } = question
-    const rule = await deps.rules.find({ tenant, workspaceId, conversationId, toolName, subject })
-    if (!rule || !isAllowedBy(rule, question)) return null
-    const fields = { status: 'approved' as const, by: rule.by, grant: rule.grant, rule_id: rule.id }
-    turn.writer.write(
-      approvalFrame(call, { ...fields, question_sha256: sha256, ...confinementFields(question) }),
-    )
-    return rule.grant
   }
 
   async function runTool(
@@ -202,26 +185,6 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     }
   }
 
-  async function askPerson(question: Question, call: FunctionCall, turn: Turn) {
-    const { record, writer } = turn
-    const known = record.call(call.callId)
-    // An answer to another question does not count: the call may now run differently from what was shown then.
-    const isSame = (known?.questionSha256 ?? question.sha256) === question.sha256
-    const before = isSame ? (known?.approval ?? null) : null
-    if (before === 'approved' || before === 'denied') {
-      return { approved: before === 'approved', reason: null, grant: known?.grant ?? noGrant }
-    }
-    await turn.ask(call.callId, question)
-    const asked = { question_sha256: question.sha256, ...confinementFields(question) }
-    if (before === null) writer.write(approvalFrame(call, { status: 'requested', ...asked }))
-    await writer.flush()
-    const { approved, reason, by, grant } = await turn.answerTo(call.callId)
-    const status = approved ? 'approved' : 'denied'
-    const given = approved && question.confinement ? { grant } : {}
-    writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }), ...given }))
-    return { approved, reason, grant }
-  }
-
   /** Writes the outcome and returns its whole text. */
   async function store(call: FunctionCall, turn: Turn, outcome: ToolOutcome): Promise<string> {
     const { writer, signal } = turn
@@ -254,6 +217,11 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
 
   return {
     run,
+    async runFor(call, turn) {
+      const outcome = await outcomeOf(call, turn, [])
+      await store(call, turn, outcome)
+      return outcome
+    },
     pathsOf: ({ name, arguments: args }) => byName.get(name)?.effects.paths?.(parsed(args)) ?? [],
     isEdit: ({ name }) => byName.get(name)?.effects.files === 'recorded',
     definitions: offered.map(asDefinition),
@@ -279,15 +247,6 @@ function identicalCalls(call: FunctionCall, items: readonly ResponseInputItem[])
   return upToThis.filter((item) => item.name === call.name && item.arguments === call.arguments).length
 }
 
-function callFields(call: FunctionCall) {
-  return {
-    response_id: call.responseId,
-    output_index: call.outputIndex,
-    item_id: call.itemId,
-    tool_call_id: call.callId,
-  }
-}
-
 function statusFrame(call: FunctionCall, status: string, fileEffect?: FileEffect): FrameDraft<'tool.status'> {
   const { callId, toolType, name } = call
   return {
@@ -310,27 +269,11 @@ function outputFrame(
   return { kind: 'tool.output', ...callFields(call), tool_type: call.toolType, ...fields }
 }
 
-function approvalFrame(
-  call: FunctionCall,
-  fields: Pick<
-    FrameDraft<'tool.approval'>,
-    'status' | 'by' | 'reason' | 'question_sha256' | 'confinement' | 'grant' | 'rule_id'
-  >,
-): FrameDraft<'tool.approval'> {
-  return { kind: 'tool.approval', ...callFields(call), tool_name: call.name, ...fields }
-}
-
 function questionOf(tool: Tool, args: unknown, call: FunctionCall): Question {
   const confinement = tool.confinement?.(args) ?? null
   const subject = tool.subject?.(args) ?? call.arguments
   const sha256 = hash('sha256', JSON.stringify([call.callId, tool.name, call.arguments, confinement]))
   return { toolName: tool.name, arguments: call.arguments, subject, confinement, sha256 }
-}
-
-function confinementFields({ confinement }: Question): Pick<FrameDraft<'tool.approval'>, 'confinement'> {
-  if (!confinement) return {}
-  const { sandbox, network, wantsNetwork: wants_network } = confinement
-  return { confinement: { sandbox, network, wants_network } }
 }
 
 function failed(output: string): ToolOutcome {

@@ -36,7 +36,7 @@ import type {
   SendMessage,
   Stopped,
 } from '../protocol/api/runs.ts'
-import type { About, ModelList } from '../protocol/api/service.ts'
+import type { About, AgentList, ModelList } from '../protocol/api/service.ts'
 import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
 import type {
@@ -119,6 +119,8 @@ export interface Client {
   about(): Promise<About>
   /** The models that a conversation can choose from. */
   models(): Promise<ModelList>
+  /** The hosted agents that conversations can choose. */
+  agents(): Promise<AgentList>
   /** Null when the server can read and write; otherwise the reason why not. */
   notReady(): Promise<string | null>
   messages(id: string, query?: Paging): Promise<MessageList>
@@ -233,6 +235,7 @@ export function createClient(options: ClientOptions): Client {
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
     models: () => json('/models'),
+    agents: () => json('/agents'),
     async notReady() {
       const response = await (client.fetch ?? fetch)(`${client.url}/api/v1/ready`).catch((cause: unknown) => {
         throw new ConnectionError(client.url, cause)

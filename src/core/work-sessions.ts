@@ -149,6 +149,7 @@ export const labels = {
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
   beforeFork: 'Before fork',
+  afterCall: (title: string) => `After: ${cutText(title.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
@@ -288,6 +289,15 @@ export interface WorkSessions {
   }): Promise<MessageCheckpoint | null>
   /** Replaces or deletes a file for a tool of a run; first checkpoints a file that no checkpoint has (W10). */
   editFile(command: EditFileCommand): Promise<EditFileOutcome>
+  /**
+   * Takes a checkpoint during a run and lists what has changed since the conversation's last one; null when nothing has. The
+   * caller appends the frame, and stores it before the next call.
+   */
+  capture(command: {
+    tenant: string
+    conversationId: ConversationId
+    label: string
+  }): Promise<Captured | null>
   /** Updates the conversation's repository after its frames are stored. */
   writeRepository(tenant: string, id: ConversationId): Promise<void>
   /** Schedules maintenance after a run has ended in this workspace. */
@@ -347,6 +357,21 @@ export interface MessageCheckpoint {
   checkpointId: string
   workSession: string
   frames: FrameDraft<'workspace.checkpoint'>[]
+}
+
+export interface Captured {
+  frame: FrameDraft<'workspace.checkpoint'>
+  changes: CapturedChange[]
+}
+
+export interface CapturedChange {
+  path: string
+  change: 'added' | 'modified' | 'deleted'
+  additions: number
+  deletions: number
+  diff: string | null
+  /** When the system noted the change, in ms; null for deleted files. */
+  changedAt: number | null
 }
 
 export interface EditFileCommand {

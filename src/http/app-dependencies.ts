@@ -13,7 +13,7 @@ import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { About, ModelList } from '../protocol/api/service.ts'
+import type { About, AgentList, ModelList } from '../protocol/api/service.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { HttpMetrics } from './metrics.ts'
 import type { WebFiles } from './web-files.ts'
@@ -55,6 +55,7 @@ export interface AppDependencies {
   about(): Omit<About, 'scopes'>
   /** The models that conversations can choose from. */
   listModels(): Promise<ModelList['items']>
+  listAgents(): AgentList['items']
   /** The page; null when it has not been built. */
   web: WebFiles | null
   /** Host names that the server answers for, in addition to loopback. */

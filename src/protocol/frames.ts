@@ -136,7 +136,14 @@ export const kindShapes = {
     }),
   },
 
-  'agent.updated': { from_agent: z.string().optional(), to_agent: z.string() },
+  'agent.updated': {
+    from_agent: z.string().optional(),
+    to_agent: z.string(),
+    mode: z.string().optional(),
+    model: z.string().optional(),
+    /** The slash commands that the agent offers. */
+    commands: z.array(z.object({ name: z.string(), description: z.string() })).optional(),
+  },
   'output_item.added': {
     ...item,
     item_type: z.string(),
@@ -191,6 +198,10 @@ export const kindShapes = {
     grant: z.object({ network: z.boolean(), outside: z.boolean() }).optional(),
     /** The rule that allowed it. */
     rule_id: z.string().optional(),
+    /** The answers that a hosted agent offers. */
+    options: z.array(z.object({ id: z.string(), name: z.string(), kind: z.string() })).optional(),
+    /** The one that was chosen. */
+    option_id: z.string().optional(),
   },
   'chunk.delta': {
     ...item,

@@ -155,7 +155,9 @@ function markOf(frame: Frame): Mark | null {
     case 'memory.checkpoint':
       return { kind: 'memory', frame }
     case 'agent.updated':
-      return { kind: 'agent', from: frame.from_agent ?? null, to: frame.to_agent }
+      // A list of commands is for the composer.
+      if (frame.commands && frame.mode === undefined && frame.model === undefined) return null
+      return { kind: 'agent', from: frame.from_agent ?? null, to: agentText(frame) }
     case 'conversation.forked':
       return {
         kind: 'forked',
@@ -171,4 +173,9 @@ function markOf(frame: Frame): Mark | null {
 
 function isKnownFrame(frame: AnyFrame): frame is Frame {
   return isKnownKind(frame.kind)
+}
+
+function agentText({ to_agent, mode, model }: Frame<'agent.updated'>): string {
+  const details = [...(mode === undefined ? [] : [mode]), ...(model === undefined ? [] : [model])]
+  return details.length === 0 ? to_agent : `${to_agent} (${details.join(', ')})`
 }

@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAgent, loadGraph } from '../agent/agent.ts'
+import { createAgents } from '../agent/agents.ts'
 import { indexName } from '../agent/assembly.ts'
+import type { HostedAgent } from '../agent/hosted/hosted-agent.ts'
 import { createMcpTools } from '../agent/mcp.ts'
 import type { AgentSetting, Contexts } from '../agent/setting.ts'
 import { openConfinedFolder } from '../agent/tools/confined-folder.ts'
@@ -26,6 +28,7 @@ import { realOf } from '../sandbox/paths.ts'
 import { findSandbox, isTooWide } from '../sandbox/sandbox.ts'
 import { tryOut } from '../sandbox/start.ts'
 import { createRunWorker } from '../workers/run-worker.ts'
+import { createHostedAgents, type HostedAgents } from './hosted-agents.ts'
 import { type ModelServer, needsDemo } from './model-servers.ts'
 import { createModels, type Models } from './models.ts'
 import { type ProjectFiles, programPath } from './project-files.ts'
@@ -38,6 +41,7 @@ const LOAD_AFTER_MS = 1500
 /** Answers messages: the agent with its model and tools, and the worker that takes runs from the queue. */
 export interface Answering {
   models: Models
+  listAgents: HostedAgents['list']
   /** The sandbox that commands run in, or why there is none. */
   sandbox: { name: string | null; why: string | null; isRequired: boolean }
   /** The parts that would be sent with the next message. */
@@ -82,7 +86,8 @@ export async function startAnswering(
     sandbox: confinementOf(config, found, realOf(config.project)),
     log,
   })
-  const agent = createAgent({
+  const hostedAgents = createHostedAgents(config)
+  const own = createAgent({
     ledger,
     states,
     responses: store.responses,
@@ -104,6 +109,25 @@ export async function startAnswering(
     maxModelCalls,
     log,
   })
+  let hosted: Promise<HostedAgent> | null = null
+  const openHosted = async () => {
+    const { createHostedAgent } = await import('../agent/hosted/hosted-agent.ts')
+    return createHostedAgent({
+      ledger,
+      states,
+      sessions: files.sessions,
+      command: hostedAgents.command,
+      root: (id) => realOf(files.folderOf(id ?? config.workspaceId).root),
+      tools: toolsIn,
+      policies,
+      rules: store.rules,
+      results,
+      attachments: store.attachments,
+      clock: systemClock,
+      log,
+    })
+  }
+  const agent = createAgents({ ledger, own, hosted: () => (hosted ??= openHosted()) })
   const worker = createRunWorker({
     ledger,
     queue,
@@ -119,6 +143,7 @@ export async function startAnswering(
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
   return {
     models,
+    listAgents: hostedAgents.list,
     sandbox: { name: found.sandbox?.name ?? null, why: found.why, isRequired: config.sandbox === 'required' },
     active: worker.active,
     preview: agent.preview,
@@ -126,6 +151,7 @@ export async function startAnswering(
     async stop() {
       clearTimeout(loading)
       await worker.stop()
+      await (await hosted)?.close()
       await mcp.close()
       await retrieval.close()
       await demo?.close()

@@ -124,7 +124,12 @@ export async function startServer(given: Config): Promise<RunningServer> {
       const { name, isDemo, problem } = models.note()
       return { ...about, model: { name, is_demo: isDemo, problem } }
     }
-    const page = { about: aboutNow, listModels: models.list, web: readWebFiles(webFolder()) }
+    const page = {
+      about: aboutNow,
+      listModels: models.list,
+      listAgents: answering.listAgents,
+      web: readWebFiles(webFolder()),
+    }
     http = await serveHttp({
       ...page,
       ...parts,

@@ -126,6 +126,10 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       // The conversation has no workspace.
       return place === null ? null : await sessionsOf(place).beforeMessage(command)
     },
+    async capture(command) {
+      const place = await workspaceIdOf(command.tenant, command.conversationId)
+      return place === null ? null : await sessionsOf(place).capture(command)
+    },
     async editFile(command) {
       const { tenant, conversationId, path, bytes, expected, confirm } = command
       const place = await workspaceIdOf(tenant, conversationId)

@@ -217,6 +217,25 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
         if (kept) await writeRepositoryOrLog(tenant, conversationId)
         return { isDone: true, before, wasThere, previousCheckpoint: kept?.id ?? null, rescued }
       }),
+    capture: ({ tenant, conversationId, label }) =>
+      inOrder(conversationId, async () => {
+        const state = await stateOf(tenant, conversationId)
+        const { session, tip } = state
+        if (tip === null) return null
+        const { made, frame } = await take(state, { session, label, parents: [tip] })
+        if (made.isSame) return null
+        const files = await translated(workspace.diff(tip, made.id, null))
+        const times = await translated(workspace.changeTimes(files.map(({ path }) => path)))
+        const changes = files.map(({ path, status, additions, deletions, diff }, index) => ({
+          path,
+          change: status,
+          additions,
+          deletions,
+          diff,
+          changedAt: times[index] ?? null,
+        }))
+        return { frame, changes }
+      }),
     afterRun() {
       // Delayed, so that it doesn't hold up a waiting message.
       clearTimeout(later)

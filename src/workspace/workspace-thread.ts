@@ -31,6 +31,7 @@ const calls = [
   'countSince',
   'has',
   'hashes',
+  'changeTimes',
   'edit',
   'verifyWatching',
   'tidy',

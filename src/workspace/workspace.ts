@@ -5,6 +5,7 @@ import { lockRoot } from '../file-lock/root-lock.ts'
 import { openManifest, type ToolWritten } from '../manifest/manifest.ts'
 import { readBundle, writeBundle } from './bundle.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
+import { changeTimesOf } from './change-times.ts'
 import { type Commit, commitBody, readCommit } from './commit.ts'
 import { diffFiles, type FileDiff, type FileDifference, listDifferences } from './diff.ts'
 import {
@@ -79,6 +80,8 @@ export interface Workspace {
   tidy(): Promise<void>
   /** SHA-256 of each file's bytes; null for a path that does not exist or leads out of the workspace. */
   hashes(paths: readonly string[]): Promise<(string | null)[]>
+  /** When the system last noted a change of each entry, in ms; null for a path that has none. Programs can't set it. */
+  changeTimes(paths: readonly string[]): Promise<(number | null)[]>
   /** True if all these checkpoints are stored here. */
   has(checkpoints: string[]): Promise<boolean>
   /**
@@ -421,6 +424,7 @@ export function openWorkspace(
         mirror?.adopt()
       }),
     hashes: (paths) => inTurn(async () => hashesOf(realpathSync(options.root), paths)),
+    changeTimes: (paths) => inTurn(async () => changeTimesOf(options.root, paths)),
     has: (checkpoints) => locked(async () => (await storedAmong(checkpoints)).length === checkpoints.length),
     collect: (roots, since, removed) =>
       locked(async () => {

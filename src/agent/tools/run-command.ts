@@ -91,6 +91,7 @@ export function runCommandTool(options: CommandOptions): Tool {
       return {
         output: `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}[${how}${note}]`,
         isFailed: isTimedOut || killedBy !== null || code !== 0,
+        exitCode: code,
       }
     },
   })

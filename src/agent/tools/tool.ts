@@ -47,6 +47,8 @@ export interface ToolCall {
 export interface ToolOutcome {
   output: unknown
   isFailed?: boolean
+  /** For commands that ran to their end. */
+  exitCode?: number | null
   edits?: FileEdit[]
   frames?: FrameDraft[]
 }

@@ -183,7 +183,7 @@ function parseListCursor(text: string): ListPlace {
   }
 }
 
-/** The mode `edit` answers approvals in advance, so it needs the scope that answers them. */
-function assertMayFree(caller: Token, { mode }: Settings): void {
-  if (mode === 'edit') assertScope(caller, 'workspace:write')
+/** The mode `edit` answers approvals in advance, and a hosted agent may change files without asking: both need the scope for it. */
+function assertMayFree(caller: Token, { mode, agent }: Settings): void {
+  if (mode === 'edit' || (agent ?? null) !== null) assertScope(caller, 'workspace:write')
 }

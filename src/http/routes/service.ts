@@ -1,5 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { aboutSchema, modelListSchema } from '../../protocol/api/service.ts'
+import { aboutSchema, agentListSchema, modelListSchema } from '../../protocol/api/service.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
 import { requireScope } from '../auth.ts'
 import { json, problems } from '../openapi.ts'
@@ -48,9 +48,18 @@ const models = createRoute({
   responses: { 200: json(modelListSchema, 'Providers with their models'), ...problems },
 })
 
+const agents = createRoute({
+  method: 'get',
+  path: '/agents',
+  summary: 'The hosted agents that a conversation can choose, and how to install those that are missing',
+  middleware: [requireScope('conversations:read')] as const,
+  responses: { 200: json(agentListSchema, 'Agents'), ...problems },
+})
+
 /** Not at the root, because they need a token. */
 export function addAboutRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(models, async (c) => c.json({ items: await deps.listModels() }, 200))
+  app.openapi(agents, (c) => c.json({ items: deps.listAgents() }, 200))
   app.openapi(about, (c) => c.json({ ...deps.about(), scopes: c.get('caller').scopes }, 200))
 }
 

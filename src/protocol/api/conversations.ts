@@ -4,6 +4,8 @@ import { limit, MAX_LIST_LIMIT, name, text, title, workspaceId } from './fields.
 /** Conversations and their settings. */
 
 const settingsShape = {
+  /** A hosted agent, as `GET /agents` lists them; null for Waymark's own. */
+  agent: name.nullable().optional(),
   agent_context: name.nullable().optional(),
   conversation_context: name.nullable().optional(),
   /**
@@ -56,6 +58,7 @@ export const conversationSchema = z
     last_approved_at: z.string().nullable(),
     /** The checkpoint of its first files; null while it is being saved, or when the conversation has no files. */
     initial_checkpoint: z.string().nullable(),
+    agent: z.string().nullable(),
     agent_context: z.string().nullable(),
     conversation_context: z.string().nullable(),
     mode: z.enum(['ask', 'edit', 'read_only']),

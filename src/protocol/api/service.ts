@@ -30,6 +30,21 @@ export const aboutSchema = z
   .meta({ id: 'About' })
 export type About = z.infer<typeof aboutSchema>
 
+export const agentListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        name: z.string(),
+        title: z.string(),
+        is_installed: z.boolean(),
+        /** The command that installs it; null for agents from the settings. */
+        install: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'AgentList' })
+export type AgentList = z.infer<typeof agentListSchema>
+
 export const modelListSchema = z
   .object({
     items: z.array(

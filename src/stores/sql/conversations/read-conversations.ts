@@ -184,6 +184,7 @@ function asConversation(row: DescribedRow): Conversation {
     active_session: row.active_session,
     last_approved_at: row.last_approved_at,
     initial_checkpoint: row.initial_checkpoint,
+    agent: settings.agent ?? null,
     agent_context: settings.agent_context ?? null,
     conversation_context: settings.conversation_context ?? null,
     mode: settings.mode ?? 'ask',

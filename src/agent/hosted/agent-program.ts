@@ -1,0 +1,282 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
+import type { InitializeResponse } from '@agentclientprotocol/sdk'
+import {
+  type AnyMessage,
+  type ClientConnection,
+  client,
+  methods,
+  PROTOCOL_VERSION,
+} from '@agentclientprotocol/sdk'
+import { ModelFailure } from '../../core/agent.ts'
+import { cutText } from '../../core/limits.ts'
+import { untilAborted } from '../../core/until-aborted.ts'
+import { VERSION } from '../../protocol/version.ts'
+import { signalGroup, startProgram } from '../../sandbox/start.ts'
+import type { ClientMethods } from './client-methods.ts'
+
+/** A hosted agent's program is not trusted: these limits hold for each message and each prompt. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024
+const MAX_PROMPT_BYTES = 256 * 1024 * 1024
+const MAX_PROMPT_MESSAGES = 500_000
+const MAX_UNREAD_BYTES = 64 * 1024 * 1024
+const MAX_ERROR_TEXT = 4000
+const START_MS = 60_000
+const GRACE_MS = 1000
+
+/**
+ * Next to the agent, a watchdog ends the whole process group when the server is gone: an agent that ignores the end of its
+ * input would otherwise go on working without a record.
+ */
+const WATCHED = `server=$PPID
+(while kill -0 "$server" 2>/dev/null; do sleep 1; done; kill -KILL 0) </dev/null >/dev/null 2>&1 &
+exec "$@"`
+
+export interface AgentCommand {
+  /** The agent's name in the settings. */
+  name: string
+  argv: readonly string[]
+  environment: Readonly<Record<string, string>>
+}
+
+/** The running program of a hosted agent, which speaks ACP on its standard streams. */
+export interface AgentProgram {
+  /** What the agent says that it can do. */
+  about: InitializeResponse
+  /** Sends a request; rejects with a ModelFailure when the agent answers with an error or ends. */
+  request<T>(method: string, params: unknown, signal?: AbortSignal): Promise<T>
+  notify(method: string, params: unknown): void
+  /** Where session updates and requests go; null drops updates and refuses requests. */
+  serve(turn: ClientMethods | null): void
+  hasEnded(): boolean
+  /** Resolves when the program has ended. */
+  ended: Promise<void>
+  kill(): void
+  /** Closes its input, and kills it if it does not end by itself. */
+  close(): Promise<void>
+}
+
+/** Starts the agent in a folder and negotiates the protocol. */
+export async function startAgentProgram(
+  { name, argv, environment }: AgentCommand,
+  cwd: string,
+  signal: AbortSignal,
+): Promise<AgentProgram> {
+  // The agent is the person's own program: it needs their login, their files and the network.
+  const child = startProgram({
+    argv: ['/bin/sh', '-c', WATCHED, 'sh', ...argv],
+    cwd,
+    environment,
+    confined: null,
+  })
+  let errorText = ''
+  let turn: ClientMethods | null = null
+  let why: string | null = null
+  const ended = Promise.withResolvers<void>()
+
+  function end(reason: string): void {
+    if (why !== null) return
+    why = reason
+    connection.close(failure())
+    signalGroup(child, 'SIGKILL')
+    ended.resolve()
+  }
+
+  function failure(): ModelFailure {
+    const said = errorText.trim() === '' ? '' : ` It printed: ${lastLines(errorText)}`
+    return new ModelFailure('agent_ended', `The agent ${name} ${why ?? 'has ended'}.${said}`, {
+      isRetryable: true,
+    })
+  }
+
+  child.once('error', (error) => end(`could not be started: ${error.message}`))
+  child.once('exit', (code, killedBy) =>
+    end(killedBy ? `was ended by ${killedBy}` : `has ended with exit code ${code}`),
+  )
+  child.stdin.on('error', () => {})
+  child.stderr.on('data', (bytes: Buffer) => {
+    errorText = (errorText + bytes.toString()).slice(-MAX_ERROR_TEXT)
+  })
+  const lines = createLineReader(child, {
+    update: (params) => turn?.update(params),
+    refuse: end,
+  })
+  const app = client({ name: 'waymark' })
+  const served = () => {
+    if (!turn) throw new Error('no message is being answered')
+    return turn
+  }
+  app.onRequest(methods.client.session.requestPermission, ({ params }) => served().requestPermission(params))
+  app.onRequest(methods.client.fs.readTextFile, ({ params }) => served().readTextFile(params))
+  app.onRequest(methods.client.fs.writeTextFile, ({ params }) => served().writeTextFile(params))
+  app.onRequest(methods.client.terminal.create, ({ params }) => served().createTerminal(params))
+  app.onRequest(methods.client.terminal.output, ({ params }) => served().terminalOutput(params))
+  app.onRequest(methods.client.terminal.waitForExit, ({ params }) => served().waitForTerminalExit(params))
+  app.onRequest(methods.client.terminal.kill, ({ params }) => served().killTerminal(params))
+  app.onRequest(methods.client.terminal.release, ({ params }) => served().releaseTerminal(params))
+  // Agents send notifications of their own, with names that begin with an underscore.
+  app.onNotification('*', () => {})
+  const connection: ClientConnection = app.connect(lines.stream)
+
+  async function request<T>(method: string, params: unknown, until?: AbortSignal): Promise<T> {
+    if (why !== null) throw failure()
+    lines.reset()
+    const asked = connection.agent.request<T, unknown>(method, params).catch((error: unknown) => {
+      if (why !== null) throw failure()
+      throw asFailure(name, method, error)
+    })
+    return until ? await untilAborted(asked, until) : await asked
+  }
+
+  const program: Omit<AgentProgram, 'about'> = {
+    request,
+    notify(method, params) {
+      if (why === null) void connection.agent.notify(method, params).catch(() => {})
+    },
+    serve(next) {
+      turn = next
+    },
+    hasEnded: () => why !== null,
+    ended: ended.promise,
+    kill: () => end('was stopped'),
+    async close() {
+      if (why !== null) return
+      child.stdin.end()
+      const timer = setTimeout(() => end('was stopped'), GRACE_MS)
+      await ended.promise
+      clearTimeout(timer)
+    },
+  }
+  try {
+    const late = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
+    const about = await request<InitializeResponse>(
+      methods.agent.initialize,
+      {
+        protocolVersion: PROTOCOL_VERSION,
+        clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
+        clientInfo: { name: 'waymark', version: VERSION },
+      },
+      late,
+    )
+    if (about.protocolVersion !== PROTOCOL_VERSION) {
+      const text = `The agent ${name} speaks version ${about.protocolVersion} of the protocol; Waymark speaks ${PROTOCOL_VERSION}.`
+      throw new ModelFailure('agent_protocol', text, { isRetryable: false })
+    }
+    return { ...program, about }
+  } catch (error) {
+    end('did not start')
+    if (signal.aborted || error instanceof ModelFailure) throw error
+    throw new ModelFailure('agent_ended', `The agent ${name} did not answer within a minute.`, {
+      isRetryable: true,
+      cause: error,
+    })
+  }
+}
+
+/** Reads one message per line, within limits, and hands session updates to the turn in their order. */
+function createLineReader(
+  child: ChildProcessWithoutNullStreams,
+  on: { update(params: unknown): Promise<void> | undefined; refuse(why: string): void },
+) {
+  let pieces: Buffer[] = []
+  let length = 0
+  let bytes = 0
+  let messages = 0
+  let reading: ReadableStreamDefaultController<AnyMessage> | null = null
+  /** Set while an earlier update is being handled. */
+  let handling: Promise<void> | null = null
+  const ready: string[] = []
+
+  function take(chunk: Buffer): void {
+    bytes += chunk.length
+    if (bytes > MAX_PROMPT_BYTES) return on.refuse('sent too much')
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      pieces.push(chunk.subarray(from, at))
+      from = at + 1
+      ready.push(Buffer.concat(pieces).toString())
+      pieces = []
+      length = 0
+    }
+    pieces.push(chunk.subarray(from))
+    length += chunk.length - from
+    if (length > MAX_LINE_BYTES) return on.refuse('sent a message that is too long')
+    handReady()
+  }
+
+  function handReady(): void {
+    while (!handling && ready.length > 0) {
+      if (++messages > MAX_PROMPT_MESSAGES) return on.refuse('sent too many messages')
+      const pending = hand(ready.shift() ?? '')
+      if (!pending) continue
+      // The program waits until its update is handled: it can't fill our memory.
+      child.stdout.pause()
+      handling = pending
+        .catch(() => {})
+        .then(() => {
+          handling = null
+          child.stdout.resume()
+          handReady()
+        })
+    }
+  }
+
+  function hand(line: string): Promise<void> | undefined {
+    const message = parsed(line)
+    if (!message) return
+    if (message.method === methods.client.session.update) return on.update(message.params)
+    try {
+      reading?.enqueue(message as unknown as AnyMessage)
+    } catch {
+      // The connection is closed.
+    }
+  }
+
+  child.stdout.on('data', take)
+  const readable = new ReadableStream<AnyMessage>({
+    start(controller) {
+      reading = controller
+    },
+  })
+  const writable = new WritableStream<AnyMessage>({
+    write(message) {
+      child.stdin.write(`${JSON.stringify(message)}\n`)
+      if (child.stdin.writableLength > MAX_UNREAD_BYTES) on.refuse('does not read its messages')
+    },
+  })
+  return {
+    stream: { readable, writable },
+    /** Each of our requests starts the count again. */
+    reset() {
+      bytes = 0
+      messages = 0
+    },
+  }
+}
+
+/** Programs also print text that isn't a message. */
+function parsed(line: string): { method?: unknown; params?: unknown } | null {
+  try {
+    const value = JSON.parse(line) as { jsonrpc?: unknown; method?: unknown; params?: unknown } | null
+    return typeof value === 'object' && value !== null && value.jsonrpc === '2.0' ? value : null
+  } catch {
+    return null
+  }
+}
+
+const AUTH_REQUIRED = -32000
+
+function asFailure(name: string, method: string, error: unknown): ModelFailure {
+  const { code, message, data } = error as { code?: number; message?: string; data?: unknown }
+  if (code === AUTH_REQUIRED) {
+    const text = `The agent ${name} is not signed in. Sign in with its own command in a terminal, then send the message again.`
+    return new ModelFailure('agent_sign_in', text, { isRetryable: false, cause: error })
+  }
+  const details =
+    data === undefined ? '' : ` ${cutText(typeof data === 'string' ? data : JSON.stringify(data), 500)}`
+  const text = `The agent ${name} failed (${method}): ${cutText(String(message), 1000)}${details}`
+  return new ModelFailure('agent_failed', text, { isRetryable: true, cause: error })
+}
+
+function lastLines(text: string): string {
+  return cutText(text.trim().split('\n').slice(-5).join('\n'), 1000)
+}

@@ -1,0 +1,77 @@
+import type { Log } from '../../core/log.ts'
+import type { ConversationId } from '../../protocol/ids.ts'
+import { type AgentCommand, type AgentProgram, startAgentProgram } from './agent-program.ts'
+
+/** An agent that nothing uses is closed after this time. */
+const IDLE_MS = 10 * 60_000
+/** More agents than this are closed when they rest, the longest resting one first. */
+const MAX_RESTING = 4
+
+/** The running agents, at most one for each conversation. */
+export interface Programs {
+  /** The conversation's program; starts one if there is none, or if the conversation now has another agent. */
+  get(wanted: {
+    conversationId: ConversationId
+    cwd: string
+    command: AgentCommand
+    signal: AbortSignal
+  }): Promise<AgentProgram>
+  /** Notes that the program has this session open. */
+  opened(conversationId: ConversationId, sessionId: string): void
+  hasOpen(conversationId: ConversationId, sessionId: string): boolean
+  /** The answer has ended; the program waits for the next message. */
+  rest(conversationId: ConversationId): void
+  close(): Promise<void>
+}
+
+interface Running {
+  key: string
+  program: AgentProgram
+  sessions: Set<string>
+  idle: NodeJS.Timeout | null
+}
+
+export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
+  const running = new Map<ConversationId, Running>()
+
+  function drop(conversationId: ConversationId, one: Running): Promise<void> {
+    if (one.idle) clearTimeout(one.idle)
+    if (running.get(conversationId) === one) running.delete(conversationId)
+    return one.program.close().catch((error: unknown) => {
+      log.error({ err: error }, 'an agent could not be closed')
+    })
+  }
+
+  return {
+    async get({ conversationId, cwd, command, signal }) {
+      const key = JSON.stringify([command.name, command.argv, cwd])
+      const found = running.get(conversationId)
+      if (found && found.key === key && !found.program.hasEnded()) {
+        if (found.idle) clearTimeout(found.idle)
+        found.idle = null
+        return found.program
+      }
+      if (found) await drop(conversationId, found)
+      const program = await startAgentProgram(command, cwd, signal)
+      running.set(conversationId, { key, program, sessions: new Set(), idle: null })
+      return program
+    },
+    opened: (conversationId, sessionId) => void running.get(conversationId)?.sessions.add(sessionId),
+    hasOpen: (conversationId, sessionId) => running.get(conversationId)?.sessions.has(sessionId) ?? false,
+    rest(conversationId) {
+      const one = running.get(conversationId)
+      if (!one) return
+      if (one.program.hasEnded()) return void drop(conversationId, one)
+      one.idle = setTimeout(() => void drop(conversationId, one), IDLE_MS)
+      one.idle.unref()
+      // Map order is the order of use: move it to the end.
+      running.delete(conversationId)
+      running.set(conversationId, one)
+      const resting = [...running].filter(([, other]) => other.idle !== null)
+      for (const [id, other] of resting.slice(0, -MAX_RESTING)) void drop(id, other)
+    },
+    async close() {
+      await Promise.all([...running].map(([id, one]) => drop(id, one)))
+    },
+  }
+}

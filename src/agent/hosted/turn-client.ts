@@ -1,0 +1,365 @@
+import { hash } from 'node:crypto'
+import type {
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+  ToolCallUpdate,
+} from '@agentclientprotocol/sdk'
+import { RequestError } from '@agentclientprotocol/sdk'
+import type { Turn } from '../../core/agent.ts'
+import type { Log } from '../../core/log.ts'
+import { MAX_QUESTION_CHARACTERS, type Mode, type Question, type Rules } from '../../core/questions.ts'
+import { type CapturedChange, labels, type WorkSessions } from '../../core/work-sessions.ts'
+import type { FrameDraft } from '../../protocol/frames.ts'
+import { allowedByRule, approvalFrame, askPerson, type PlacedCall } from '../approvals.ts'
+import type { FunctionCall } from '../provider/mapping.ts'
+import { shownArguments } from '../provider/stream-items.ts'
+import type { ToolRunner } from '../tool-runner.ts'
+import type { Tool, ToolPolicy } from '../tools/tool.ts'
+import {
+  type AgentCall,
+  argumentsFrame,
+  argumentsOf,
+  mayChangeFiles,
+  pathsOf,
+  statusFrame,
+  updateCall,
+} from './agent-call.ts'
+import type { ClientMethods } from './client-methods.ts'
+import { createTerminals } from './terminals.ts'
+import { createTurnFrames } from './turn-frames.ts'
+
+/** What an agent may ask of us while it answers one message: to show, to ask a person, to read and write, to run. */
+export interface TurnClient {
+  methods(sessionId: string): ClientMethods
+  /** Waits for the answers to questions of an agent that is gone, so that they count when the agent asks again. */
+  settleQuestions(): Promise<void>
+  /** Resolves when the updates and requests so far are handled. */
+  settled(): Promise<void>
+  /** Closes the open text, and ends terminals that still run. */
+  end(): void
+  usage(): { used: number; size: number } | null
+  /** Rejects when an update or a request could not be recorded. */
+  failed: Promise<never>
+}
+
+export interface TurnClientDependencies {
+  turn: Turn
+  agent: string
+  mode: Mode
+  isUntitled: boolean
+  root: string
+  runner: ToolRunner
+  tools: readonly Tool[]
+  policies: Readonly<Record<string, ToolPolicy>>
+  rules: Pick<Rules, 'find'>
+  sessions: Pick<WorkSessions, 'capture' | 'writeRepository'>
+  keep(text: string): Promise<string>
+  now(): number
+  log: Pick<Log, 'error'>
+}
+
+/** The system notes a change when it happens; an agent announces a call just before or while it runs. */
+const TOLERANCE_MS = 20
+const MAX_EDITS = 1000
+const MAX_OPTIONS = 10
+const EDITS = new Set(['edit', 'delete', 'move'])
+
+export function createTurnClient(deps: TurnClientDependencies): TurnClient {
+  const { turn, agent, mode, policies, now } = deps
+  const { tenant, conversationId, writer, record } = turn
+  const failing = Promise.withResolvers<never>()
+  failing.promise.catch(() => {})
+  let work: Promise<void> = Promise.resolve()
+  /** Decisions about calls of an agent that is gone, by what they ask for. */
+  const decided = new Map<string, boolean>()
+
+  const frames = createTurnFrames({
+    turn,
+    agent,
+    isUntitled: deps.isUntitled,
+    now,
+    keep: deps.keep,
+    terminalOutput: (id) => terminals.outputOf(id),
+    afterCall,
+  })
+  const terminals = createTerminals({ turn, runner: deps.runner, place: ownCall, root: deps.root })
+
+  /** Runs work in the order of its arrival; a failure ends the turn. */
+  function inTurn<T>(next: () => Promise<T>): Promise<T> {
+    const result = work.then(next)
+    work = result.then(
+      () => {},
+      (error: unknown) => failing.reject(error),
+    )
+    return result
+  }
+
+  /** A checkpoint after a call, and the edits that it made. */
+  async function afterCall(call: AgentCall): Promise<FrameDraft[]> {
+    const captured = await capture(call.title || call.name)
+    if (!captured) return []
+    const others = frames.openCalls()
+    const named = new Set(pathsOf(call).map((path) => relativeTo(deps.root, path)))
+    const edits = captured.changes.slice(0, MAX_EDITS).flatMap((change): FrameDraft[] => {
+      if (isEarlier(change, call)) return []
+      // With several calls at work at once, only one that names the file is known to have changed it.
+      const isKnown = others.length === 0 || named.has(change.path)
+      const { changedAt: _, diff, ...edit } = change
+      const { tool_call_id, ...place } = call.place
+      return [
+        {
+          kind: 'file.edit',
+          ...(isKnown ? { ...place, tool_call_id } : {}),
+          ...edit,
+          ...(diff === null ? {} : { diff }),
+        },
+      ]
+    })
+    return [captured.frame, ...edits]
+  }
+
+  /** True if the file was changed before the call began: by a person, or by another program. */
+  function isEarlier({ changedAt }: CapturedChange, call: AgentCall): boolean {
+    return changedAt !== null && changedAt < call.startedAt - TOLERANCE_MS
+  }
+
+  async function capture(title: string) {
+    // The number of the next checkpoint follows from the frames that are stored.
+    await writer.flush()
+    return await deps.sessions.capture({ tenant, conversationId, label: labels.afterCall(title) })
+  }
+
+  function ownCall(name: string, args: object): FunctionCall {
+    frames.closeItem()
+    const place = frames.nextPlace()
+    const { response_id: responseId, output_index: outputIndex, item_id: itemId } = place
+    const callId = `call_${itemId}`
+    const written = JSON.stringify(args)
+    writer.write(
+      { kind: 'output_item.added', ...place, item_type: 'function_call', status: 'in_progress' },
+      {
+        kind: 'tool.arguments.done',
+        ...place,
+        tool_call_id: callId,
+        tool_type: 'function',
+        tool_name: name,
+        ...shownArguments(written),
+      },
+      { kind: 'output_item.done', ...place, item_type: 'function_call', status: 'completed' },
+    )
+    return { toolType: 'function', callId, name, arguments: written, responseId, outputIndex, itemId }
+  }
+
+  async function requestPermission({
+    toolCall,
+    options,
+  }: RequestPermissionRequest): Promise<RequestPermissionResponse> {
+    const call = await inTurn(async () => known(toolCall))
+    const isAllowed = await decide(call, options)
+    if (isAllowed === null) return { outcome: { outcome: 'cancelled' } }
+    // What changed up to here was changed by others: the call has not begun.
+    if (isAllowed && mayChangeFiles(call.kind)) {
+      await inTurn(async () => {
+        const captured = await capture(`before ${call.title || call.name}`)
+        if (captured) writer.write(captured.frame)
+        call.startedAt = now()
+        writer.write(statusFrame(call, 'in_progress'))
+        await writer.flush()
+      })
+      // A worker that was paused past its lease lets nothing begin (R4).
+      await turn.confirmHold()
+    }
+    const wanted = isAllowed ? ['allow_once', 'allow_always'] : ['reject_once', 'reject_always']
+    const option = wanted.flatMap((kind) => options.find((one) => one.kind === kind) ?? [])[0]
+    if (!option) return { outcome: { outcome: 'cancelled' } }
+    return { outcome: { outcome: 'selected', optionId: option.optionId } }
+  }
+
+  function known(update: ToolCallUpdate): AgentCall {
+    const call = frames.callOf(update)
+    const before = argumentsOf(call)
+    updateCall(call, update)
+    if (argumentsOf(call) !== before) writer.write(argumentsFrame(call))
+    return call
+  }
+
+  /** Null when the question can't be asked. */
+  async function decide(
+    call: AgentCall,
+    options: RequestPermissionRequest['options'],
+  ): Promise<boolean | null> {
+    const question = questionOf(call)
+    const placed = placedOf(call)
+    const tell = (status: 'approved' | 'denied', by: string) =>
+      writer.write(approvalFrame(placed, { status, by, question_sha256: question.sha256 }))
+    const policy = policies[call.name] ?? 'ask'
+    const isChange = mayChangeFiles(call.kind)
+    if (policy === 'deny' || (mode === 'read_only' && isChange)) {
+      tell('denied', policy === 'deny' ? 'settings' : 'mode')
+      return false
+    }
+    const isFree = policy === 'allow' || !isChange || (mode === 'edit' && EDITS.has(call.kind))
+    if (isFree) {
+      tell('approved', policy === 'allow' ? 'settings' : 'mode')
+      return true
+    }
+    if (await allowedByRule(deps.rules, question, placed, turn)) return true
+    const earlier = decided.get(keyOf(call.name, shownArguments(argumentsOf(call)).arguments_text))
+    if (earlier !== undefined) {
+      tell(earlier ? 'approved' : 'denied', 'an earlier answer')
+      return earlier
+    }
+    if (question.arguments.length > MAX_QUESTION_CHARACTERS) return false
+    writer.write(statusFrame(call, 'awaiting_approval'))
+    const offered = options
+      .slice(0, MAX_OPTIONS)
+      .map(({ optionId, name, kind }) => ({ id: optionId, name, kind }))
+    return (await askPerson(question, placed, turn, offered)).approved
+  }
+
+  async function settleQuestions(): Promise<void> {
+    for (const { asked, approval, hasBegun } of record.openCalls()) {
+      if (!asked || approval === null || hasBegun) continue
+      const { tool_call_id: id, tool_name, arguments_text } = asked
+      let isApproved = approval === 'approved'
+      if (approval === 'requested') {
+        const answer = await turn.answerTo(id)
+        isApproved = answer.approved
+        const { response_id = '', output_index, item_id } = asked
+        const placed = {
+          callId: id,
+          name: tool_name,
+          responseId: response_id,
+          outputIndex: output_index,
+          itemId: item_id,
+        }
+        const { by, reason } = answer
+        const status = isApproved ? 'approved' : 'denied'
+        writer.write(approvalFrame(placed, { status, by, ...(reason === null ? {} : { reason }) }))
+      }
+      decided.set(keyOf(tool_name, arguments_text), isApproved)
+    }
+  }
+
+  /** Runs one of our own tools for the agent, under our policies; its card shows what it did. */
+  async function runOwn(name: string, args: object) {
+    const call = await inTurn(async () => ownCall(name, args))
+    const outcome = await deps.runner.runFor(call, turn)
+    if (outcome.isFailed) throw RequestError.internalError(undefined, textOf(outcome.output))
+    return outcome
+  }
+
+  async function methodsAreFor(sessionId: string, wanted: string): Promise<void> {
+    if (sessionId !== wanted)
+      throw RequestError.invalidParams(undefined, 'this session is not being prompted')
+  }
+
+  return {
+    settleQuestions,
+    usage: frames.usage,
+    failed: failing.promise,
+    async settled() {
+      await work
+    },
+    end() {
+      frames.closeItem()
+      terminals.close()
+    },
+    methods(sessionId) {
+      const own = (request: { sessionId: string }) => methodsAreFor(request.sessionId, sessionId)
+      return {
+        update(params) {
+          const { sessionId: of, update } = (params ?? {}) as { sessionId?: unknown; update?: unknown }
+          // Another session of the same program, for example a child agent's.
+          if (of !== sessionId) return
+          return inTurn(async () => await frames.update(update)).catch(() => {})
+        },
+        async requestPermission(request) {
+          await own(request)
+          return await requestPermission(request)
+        },
+        async readTextFile(request) {
+          await own(request)
+          const { path, line, limit } = request
+          const read = deps.tools.find((tool) => tool.name === 'read_file')
+          if (!read) throw RequestError.methodNotFound('fs/read_text_file')
+          const from = line ?? 1
+          const range =
+            line == null && limit == null
+              ? {}
+              : { start_line: from, ...(limit == null ? {} : { end_line: from + limit - 1 }) }
+          const call = {
+            tenant,
+            conversationId,
+            signal: turn.signal,
+            grant: { network: false, outside: false },
+          }
+          const quiet = { ...call, show: () => {}, confirm: async () => {} }
+          const { output } = await read.run({ path, ...range }, quiet).catch((error: unknown) => {
+            throw RequestError.internalError(undefined, (error as Error).message)
+          })
+          return { content: textOf(output) }
+        },
+        async writeTextFile(request) {
+          await own(request)
+          await runOwn('write_to_file', { path: request.path, content: request.content })
+          return {}
+        },
+        async createTerminal(request) {
+          await own(request)
+          return await terminals.create(request, inTurn)
+        },
+        terminalOutput: async (request) => terminals.output(request.terminalId),
+        waitForTerminalExit: (request) => terminals.waitForExit(request.terminalId),
+        async killTerminal(request) {
+          terminals.kill(request.terminalId)
+        },
+        async releaseTerminal(request) {
+          terminals.release(request.terminalId)
+        },
+      }
+    },
+  }
+}
+
+function questionOf(call: AgentCall): Question {
+  const args = argumentsOf(call)
+  const { command } = (call.input ?? {}) as { command?: unknown }
+  const subject = commandText(command) ?? args
+  const shown = JSON.stringify({
+    title: call.title,
+    ...(isPlain(call.input) ? call.input : { input: call.input }),
+  })
+  const sha256 = hash('sha256', JSON.stringify([call.callId, call.name, shown]))
+  return { toolName: call.name, arguments: shown, subject, confinement: null, sha256 }
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The command as a rule matches it. A shell with its script counts as the script. */
+function commandText(command: unknown): string | null {
+  if (typeof command === 'string') return command
+  if (!Array.isArray(command) || !command.every((word) => typeof word === 'string')) return null
+  const [program = '', flag = '', script, ...rest] = command as string[]
+  const isShell = /(?:^|\/)(?:ba|z|da)?sh$/.test(program) && /^-l?c$/.test(flag)
+  return isShell && script !== undefined && rest.length === 0 ? script : command.join(' ')
+}
+
+function placedOf({ place, name }: AgentCall): PlacedCall {
+  const { response_id: responseId, output_index: outputIndex, item_id: itemId, tool_call_id: callId } = place
+  return { callId, name, responseId, outputIndex, itemId }
+}
+
+function keyOf(name: string, argumentsText: string): string {
+  return `${name} ${argumentsText}`
+}
+
+function relativeTo(root: string, path: string): string {
+  return path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path
+}
+
+function textOf(output: unknown): string {
+  return typeof output === 'string' ? output : JSON.stringify(output)
+}
