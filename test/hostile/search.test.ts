@@ -3,7 +3,7 @@ import { forkOf, newConversation, TENANT, userMessage } from '../support/frames.
 import { startTestServer, type TestServer } from '../support/server.ts'
 import { rounds } from '../support/soak.ts'
 
-const DEPTH = rounds(3000, 4000)
+const DEPTH = rounds(1000, 4000)
 
 describe('thousands of nested forks', () => {
   let server: TestServer

@@ -19,6 +19,8 @@ export interface AgentCall {
   /** The output that partial frames have shown. */
   shown: string
   hasEnded: boolean
+  /** A person or a policy has denied it. */
+  isDenied: boolean
 }
 
 const MAX_TITLE = 500

@@ -24,12 +24,10 @@ const START_MS = 60_000
 const GRACE_MS = 1000
 
 /**
- * Next to the agent, a watchdog ends the whole process group when the server is gone: an agent that ignores the end of its
- * input would otherwise go on working without a record.
+ * A watchdog in a group of its own waits until the server has ended, and then kills the agent's group: an agent that ignores
+ * the end of its input would otherwise go on working without a record.
  */
-const WATCHED = `server=$PPID
-(while kill -0 "$server" 2>/dev/null; do sleep 1; done; kill -KILL 0) </dev/null >/dev/null 2>&1 &
-exec "$@"`
+const WATCHDOG = 'read -r _; kill -KILL -- -"$1"'
 
 export interface AgentCommand {
   /** The agent's name in the settings. */
@@ -48,6 +46,8 @@ export interface AgentProgram {
   /** Where session updates and requests go; null drops updates and refuses requests. */
   serve(turn: ClientMethods | null): void
   hasEnded(): boolean
+  /** Holds up all its processes while the work goes on, so that they change no files meanwhile. */
+  paused<T>(work: () => Promise<T>): Promise<T>
   /** Resolves when the program has ended. */
   ended: Promise<void>
   kill(): void
@@ -62,15 +62,12 @@ export async function startAgentProgram(
   signal: AbortSignal,
 ): Promise<AgentProgram> {
   // The agent is the person's own program: it needs their login, their files and the network.
-  const child = startProgram({
-    argv: ['/bin/sh', '-c', WATCHED, 'sh', ...argv],
-    cwd,
-    environment,
-    confined: null,
-  })
+  const child = startProgram({ argv, cwd, environment, confined: null })
+  const watchdog = startWatchdog(child, cwd)
   let errorText = ''
   let turn: ClientMethods | null = null
   let why: string | null = null
+  let pauses = 0
   const ended = Promise.withResolvers<void>()
 
   function end(reason: string): void {
@@ -78,6 +75,7 @@ export async function startAgentProgram(
     why = reason
     connection.close(failure())
     signalGroup(child, 'SIGKILL')
+    if (watchdog) signalGroup(watchdog, 'SIGKILL')
     ended.resolve()
   }
 
@@ -136,6 +134,16 @@ export async function startAgentProgram(
       turn = next
     },
     hasEnded: () => why !== null,
+    async paused(work) {
+      if (why !== null) return await work()
+      pauses++
+      signalGroup(child, 'SIGSTOP')
+      try {
+        return await work()
+      } finally {
+        if (--pauses === 0) signalGroup(child, 'SIGCONT')
+      }
+    },
     ended: ended.promise,
     kill: () => end('was stopped'),
     async close() {
@@ -170,6 +178,16 @@ export async function startAgentProgram(
       cause: error,
     })
   }
+}
+
+function startWatchdog(
+  child: ChildProcessWithoutNullStreams,
+  cwd: string,
+): ChildProcessWithoutNullStreams | null {
+  // Without a process id the agent could not be started.
+  if (child.pid === undefined) return null
+  const argv = ['/bin/sh', '-c', WATCHDOG, 'sh', String(child.pid)]
+  return startProgram({ argv, cwd, environment: {}, confined: null })
 }
 
 /** Reads one message per line, within limits, and hands session updates to the turn in their order. */

@@ -174,7 +174,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const { sessionId } = handle
     await places.leave(turn, handle)
     await turn.confirmHold()
-    program.serve(client.methods(sessionId))
+    program.serve(client.methods(sessionId, program.paused))
     const content = await promptOf(turn, session, program)
     const answering = program.request<PromptResponse & { usage?: unknown }>(methods.agent.session.prompt, {
       sessionId,

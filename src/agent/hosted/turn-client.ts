@@ -30,7 +30,8 @@ import { createTurnFrames } from './turn-frames.ts'
 
 /** What an agent may ask of us while it answers one message: to show, to ask a person, to read and write, to run. */
 export interface TurnClient {
-  methods(sessionId: string): ClientMethods
+  /** `paused` holds up the agent while its files are saved. */
+  methods(sessionId: string, paused: Paused): ClientMethods
   /** Waits for the answers to questions of an agent that is gone, so that they count when the agent asks again. */
   settleQuestions(): Promise<void>
   /** Resolves when the updates and requests so far are handled. */
@@ -41,6 +42,8 @@ export interface TurnClient {
   /** Rejects when an update or a request could not be recorded. */
   failed: Promise<never>
 }
+
+type Paused = <T>(work: () => Promise<T>) => Promise<T>
 
 export interface TurnClientDependencies {
   turn: Turn
@@ -70,6 +73,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   const failing = Promise.withResolvers<never>()
   failing.promise.catch(() => {})
   let work: Promise<void> = Promise.resolve()
+  let paused: Paused = (run) => run()
   /** Decisions about calls of an agent that is gone, by what they ask for. */
   const decided = new Map<string, boolean>()
 
@@ -101,7 +105,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     const others = frames.openCalls()
     const named = new Set(pathsOf(call).map((path) => relativeTo(deps.root, path)))
     const edits = captured.changes.slice(0, MAX_EDITS).flatMap((change): FrameDraft[] => {
-      if (isEarlier(change, call)) return []
+      if (call.isDenied || isEarlier(change, call)) return []
       // With several calls at work at once, only one that names the file is known to have changed it.
       const isKnown = others.length === 0 || named.has(change.path)
       const { changedAt: _, diff, ...edit } = change
@@ -126,7 +130,9 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   async function capture(title: string) {
     // The number of the next checkpoint follows from the frames that are stored.
     await writer.flush()
-    return await deps.sessions.capture({ tenant, conversationId, label: labels.afterCall(title) })
+    return await paused(() =>
+      deps.sessions.capture({ tenant, conversationId, label: labels.afterCall(title) }),
+    )
   }
 
   function ownCall(name: string, args: object): FunctionCall {
@@ -157,6 +163,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     const call = await inTurn(async () => known(toolCall))
     const isAllowed = await decide(call, options)
     if (isAllowed === null) return { outcome: { outcome: 'cancelled' } }
+    call.isDenied = !isAllowed
     // What changed up to here was changed by others: the call has not begun.
     if (isAllowed && mayChangeFiles(call.kind)) {
       await inTurn(async () => {
@@ -265,7 +272,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       frames.closeItem()
       terminals.close()
     },
-    methods(sessionId) {
+    methods(sessionId, pauseWhile) {
+      paused = pauseWhile
       const own = (request: { sessionId: string }) => methodsAreFor(request.sessionId, sessionId)
       return {
         update(params) {

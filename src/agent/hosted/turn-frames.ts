@@ -138,6 +138,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       startedAt: now(),
       shown: '',
       hasEnded: false,
+      isDenied: false,
     }
     calls.set(id, call)
     updateCall(call, update)
