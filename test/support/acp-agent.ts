@@ -75,7 +75,10 @@ async function prompt(
     await end(toolCallId, code === 0 ? 'completed' : 'failed', textContent(output))
   }
 
-  const last = text.slice(text.lastIndexOf('</transcript>') + 1)
+  // Asked to continue, it works on the last message of the transcript again.
+  const after = text.slice(text.lastIndexOf('</transcript>') + 1)
+  const said = text.slice(0, text.lastIndexOf('</transcript>')).split('Person: ').at(-1) ?? ''
+  const last = after.trim().endsWith('Continue.') ? said : after
   for (const line of last.split('\n').filter((one) => one.startsWith('!'))) {
     if (signal.aborted) return
     const [, word = '', rest = ''] = /^!(\S+) ?(.*)$/.exec(line) ?? []
