@@ -13,6 +13,8 @@ export default defineConfig({
     // For the servers that tests start.
     env: { NODE_OPTIONS: `--import ${bundledThreads}` },
     expect: { poll: { timeout: 15_000 } },
+    // Real agents are large: `npm run test:agents` installs and runs them.
+    exclude: ['**/node_modules/**', ...(process.env.WAYMARK_TEST_AGENTS ? [] : ['test/agents/**'])],
     include: ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: [
       'test/support/bundle-threads.ts',

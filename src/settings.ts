@@ -48,6 +48,7 @@ export const agents = z.record(
     command: z.string().min(1),
     args: z.array(z.string()).optional(),
     env: z.record(z.string(), z.string()).optional(),
+    mode: z.string().min(1).optional(),
     variables: z.array(z.string().min(1)).optional(),
   }),
 )
@@ -268,8 +269,8 @@ export const settings = {
     flag: null,
     variable: 'WAYMARK_AGENTS',
     about:
-      'Hosted agents that speak ACP, as an object: {"name": {"command": "…", "args": ["…"], "env": {}, "variables": ["KEY"]}}. ' +
-      '`variables` names variables of the server that the agent gets. They add to codex, claude, opencode and gemini.',
+      'Hosted agents that speak ACP, as an object: {"name": {"command": "…", "args": ["…"], "env": {}, "variables": ["KEY"], "mode": "…"}}. ' +
+      '`variables` names variables of the server that the agent gets, `mode` the session mode to select. They add to codex, claude, opencode and gemini.',
     must: 'be an object of agents, each with a command',
     schema: z.union([agents, z.string().transform(jsonIn).pipe(agents)]),
     inFile: 'trusted',

@@ -130,7 +130,11 @@ function isOpen({ asked, outcome, hasEnded }: CallRecord): boolean {
 }
 
 function noteStatus(call: CallRecord, { tool }: FrameDraft<'tool.status'>): void {
-  if (NOT_BEGUN.has(tool.status)) return
+  if (NOT_BEGUN.has(tool.status)) {
+    // A hosted agent announces a call before it asks for the permission.
+    call.hasBegun = false
+    return
+  }
   call.hasBegun = true
   if (tool.status === 'completed' || tool.status === 'failed') call.hasEnded = true
 }

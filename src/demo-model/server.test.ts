@@ -42,7 +42,8 @@ describe('the demo model', () => {
 
   it('calls the requested tools one after the other, then reports the last result', async () => {
     const message = { role: 'user' as const, content: '!read_file {"path":"a"}\n!list_files' }
-    const first = await ask([message])
+    const tools = [{ type: 'function' as const, name: 'read_file', parameters: {}, strict: false }]
+    const first = await ask([message], { tools })
     expect(first.output).toMatchObject([
       { type: 'function_call', name: 'read_file', arguments: '{"path":"a"}' },
     ])
@@ -52,10 +53,10 @@ describe('the demo model', () => {
       call_id: id,
       output: text,
     })
-    const second = await ask([outcome('text of a', call.call_id)], { previous_response_id: first.id })
+    const second = await ask([outcome('text of a', call.call_id)], { previous_response_id: first.id, tools })
     expect(second.output).toMatchObject([{ type: 'function_call', name: 'list_files', arguments: '{}' }])
     const [next] = second.output as [OpenAI.Responses.ResponseFunctionToolCall]
-    const third = await ask([outcome('a\nb', next.call_id)], { previous_response_id: second.id })
+    const third = await ask([outcome('a\nb', next.call_id)], { previous_response_id: second.id, tools })
     expect(third.output_text).toBe('Done: 2 calls. The last one returned: a')
   })
 

@@ -64,6 +64,17 @@ interface ResponsesBody {
   previous_response_id?: string | null
   store?: boolean
   stream?: boolean
+  text?: unknown
+}
+
+/** The fields of the object that a request wants as its answer; null when it wants text. */
+function requiredFields(text: unknown): string[] | null {
+  const { format } = (text ?? {}) as { format?: { type?: string; schema?: { required?: string[] } } }
+  return format?.type === 'json_schema' ? (format.schema?.required ?? []) : null
+}
+
+function titleReply(words: string): Reply {
+  return { step: { type: 'say', words: [words], reasoning: [] }, waitMs: 0 }
 }
 
 /** A small scripted model that speaks every protocol we do, for trying everything without a key. */
@@ -92,9 +103,14 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
   }
 
   /** The reply to these items, counting its fault if it is one. */
-  function reply(items: readonly InputItem[]): Reply {
+  function reply(items: readonly InputItem[], body: { tools?: unknown[]; text?: unknown }): Reply {
     const question = questionIn(items)
+    // An agent also asks for titles and summaries: such a request offers no tools or wants an object, and directs nothing.
+    const fields = requiredFields(body.text)
+    if (fields)
+      return titleReply(JSON.stringify(Object.fromEntries(fields.map((field) => [field, 'A title']))))
     const next = replyTo(items, faults.of(question))
+    if (next.step.type === 'calls' && (body.tools ?? []).length === 0) return titleReply('A title')
     if (isFault(next.step)) faults.add(question)
     return next
   }
@@ -111,7 +127,7 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     const given: InputItem[] =
       typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : (body.input ?? [])
     const items = [...itemsUpTo(previous), ...given]
-    const { step, waitMs } = reply(items)
+    const { step, waitMs } = reply(items, body)
     if (refuses(answer, step)) return
     const response: ModelResponse = {
       id: newItemId('resp'),
@@ -146,7 +162,7 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     const body = await bodyOf<ChatBody>(request)
     if (!body?.stream)
       return refuse(answer, 400, 'invalid_request', 'The body must be JSON with stream: true.')
-    const { step, waitMs } = reply(itemsOfChat(body))
+    const { step, waitMs } = reply(itemsOfChat(body), body)
     if (refuses(answer, step)) return
     const usage = cache.count([body.tools ?? [], ...(body.messages ?? [])], null)
     await sendStream(answer, chatChunks(body, step, usage), { step, waitMs, end: 'data: [DONE]\n\n' })
@@ -156,7 +172,7 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     const body = await bodyOf<MessagesBody>(request)
     const flaw = body ? flawOf(body) : 'The body is not JSON.'
     if (!body || flaw !== null) return refuseMessage(answer, 400, 'invalid_request_error', flaw ?? '')
-    const { step, waitMs } = reply(itemsOfMessages(body))
+    const { step, waitMs } = reply(itemsOfMessages(body), body)
     if (step.type === 'fail' && step.status !== null) {
       const type =
         step.status === 429 ? 'rate_limit_error' : step.status === 529 ? 'overloaded_error' : 'api_error'

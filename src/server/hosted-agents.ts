@@ -19,6 +19,7 @@ interface Known {
   command: string
   args: readonly string[]
   environment: Record<string, string>
+  mode: string | null
   install: string | null
 }
 
@@ -27,11 +28,18 @@ export function createHostedAgents(config: Config): HostedAgents {
   const path = programPath(config)
   const known = new Map<string, Known>()
   for (const [name, { variables, ...preset }] of Object.entries(agentPresets)) {
-    known.set(name, { ...preset, environment: chosen(config, variables) })
+    known.set(name, { ...preset, mode: null, environment: chosen(config, variables) })
   }
-  for (const [name, { command, args, env, variables }] of Object.entries(config.agents)) {
+  for (const [name, { command, args, env, variables, mode }] of Object.entries(config.agents)) {
     const environment = { ...chosen(config, variables ?? []), ...env }
-    known.set(name, { title: name, command, args: args ?? [], environment, install: null })
+    known.set(name, {
+      title: name,
+      command,
+      args: args ?? [],
+      environment,
+      mode: mode ?? null,
+      install: null,
+    })
   }
 
   return {
@@ -57,7 +65,7 @@ export function createHostedAgents(config: Config): HostedAgents {
         throw new ModelFailure('agent_not_installed', text, { isRetryable: false })
       }
       const environment = { ...config.commandEnvironment, ...agent.environment, PATH: path }
-      return { name, argv: [program, ...agent.args], environment }
+      return { name, argv: [program, ...agent.args], environment, mode: agent.mode }
     },
   }
 }

@@ -13,11 +13,16 @@ export interface AgentCall {
   input: unknown
   content: ToolCallContent[]
   rawOutput: unknown
+  /** What a terminal of the agent's own has printed. */
+  printed: string
   locations: { path: string; line?: number | null | undefined }[]
   /** When its first message arrived, in ms. */
   startedAt: number
   /** The output that partial frames have shown. */
   shown: string
+  stage: 'awaiting_approval' | 'in_progress'
+  /** The last status that was shown. */
+  status: string
   hasEnded: boolean
   /** A person or a policy has denied it. */
   isDenied: boolean
@@ -54,6 +59,14 @@ export function updateCall(call: AgentCall, update: Partial<ToolCallUpdate>): vo
   if (Array.isArray(locations)) call.locations = locations.filter(isLocation).slice(0, MAX_LOCATIONS)
   if (rawInput !== undefined && rawInput !== null) call.input = rawInput
   if (rawOutput !== undefined && rawOutput !== null) call.rawOutput = rawOutput
+  call.printed = cutText(call.printed + printedIn(update), MAX_OUTPUT)
+}
+
+/** Agents that run a terminal themselves report its output in this way, piece by piece. */
+function printedIn({ _meta }: Partial<ToolCallUpdate>): string {
+  const { terminal_output_delta: delta, terminal_output: output } = (_meta ?? {}) as Record<string, unknown>
+  const { data } = (delta ?? output ?? {}) as { data?: unknown }
+  return typeof data === 'string' ? data : ''
 }
 
 function isLocation(value: unknown): value is AgentCall['locations'][number] {
@@ -93,7 +106,8 @@ export function statusFrame(call: AgentCall, status: string): FrameDraft<'tool.s
 
 /** The call's output as text: its contents, or what the agent calls its raw output. */
 export function outputOf(call: AgentCall, terminalOutput: (id: string) => string): string {
-  const text = call.content.map((one) => textOf(one, terminalOutput)).join('')
+  const ofTerminal = (id: string) => terminalOutput(id) || call.printed
+  const text = call.content.map((one) => textOf(one, ofTerminal)).join('')
   return cutText(text === '' ? rawText(call.rawOutput) : text, MAX_OUTPUT)
 }
 

@@ -34,6 +34,8 @@ export interface AgentCommand {
   name: string
   argv: readonly string[]
   environment: Readonly<Record<string, string>>
+  /** The session mode to select, by the agent's own id for it; null for the agent's default. */
+  mode: string | null
 }
 
 /** The running program of a hosted agent, which speaks ACP on its standard streams. */

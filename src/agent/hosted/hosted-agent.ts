@@ -15,7 +15,7 @@ import { createToolRunner } from '../tool-runner.ts'
 import type { ToolResults } from '../tools/conversation.ts'
 import type { Tool, ToolPolicy } from '../tools/tool.ts'
 import type { AgentCommand, AgentProgram } from './agent-program.ts'
-import { createPrograms, type Programs } from './programs.ts'
+import { createPrograms, type Programs, type SessionModes } from './programs.ts'
 import { seedOf } from './seed.ts'
 import { createSessionPlaces, type SessionHandle } from './session-place.ts'
 import { createTurnClient, type TurnClient } from './turn-client.ts'
@@ -44,6 +44,8 @@ export interface HostedAgent extends Pick<Agent, 'run'> {
 
 /** How long an agent may take to end its answer after it was asked to stop; then it is killed. */
 const STOP_MS = 2000
+/** Names that agents give to a mode in which they change nothing. */
+const READ_ONLY_MODES = ['read-only', 'plan']
 const nothingUsed = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 
 /** Runs agents that are programs of their own and speak the Agent Client Protocol. */
@@ -67,9 +69,11 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     // Calls of a process that is gone: whether they took effect is unknown.
     writer.write(...closeCalls(turn.record))
     const cwd = deps.root(workspaceId)
-    const program = await programs.get({ conversationId, cwd, command: deps.command(name), signal })
+    const command = deps.command(name)
+    const program = await programs.get({ conversationId, cwd, command, signal })
     try {
       const session = await sessionFor(turn, name, program, cwd)
+      await setMode(turn, program, session.handle, conversation.mode, command.mode)
       return await prompt(turn, program, session, client)
     } finally {
       program.serve(null)
@@ -120,12 +124,13 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
       const found = isThere ? await continued(handle, isOwn) : null
       if (found !== null) return { handle: { ...place, sessionId: found }, seed: null, isInterrupted }
     }
-    const { sessionId } = await program.request<{ sessionId: string }>(
+    const made = await program.request<{ sessionId: string }>(
       methods.agent.session.new,
       { cwd, mcpServers: [] },
       signal,
     )
-    programs.opened(conversationId, sessionId)
+    const { sessionId } = made
+    programs.opened(conversationId, sessionId, modesIn(made))
     const frames = await framesAfter(ledger, turn, null)
     const told = isInterrupted ? frames : frames.filter((frame) => frame.stream_id !== runId)
     const seed = seedOf(told, isInterrupted)
@@ -152,7 +157,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
         const made = await program.request<{ sessionId?: string } | null>(method, where, signal)
         const next = isOwn ? id : made?.sessionId
         if (typeof next !== 'string') return null
-        programs.opened(conversationId, next)
+        programs.opened(conversationId, next, modesIn(made))
         return next
       } catch (error) {
         if (!(error instanceof ModelFailure) || program.hasEnded()) throw error
@@ -161,6 +166,23 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
         return null
       }
     }
+  }
+
+  /** Selects the agent's own mode: one that only reads if the conversation is read only. An agent without one asks us. */
+  async function setMode(
+    { conversationId, signal }: Turn,
+    program: AgentProgram,
+    { sessionId }: SessionHandle,
+    mode: Conversation['mode'],
+    configured: string | null,
+  ): Promise<void> {
+    const modes = programs.modes(conversationId, sessionId)
+    if (!modes) return
+    const readOnly = READ_ONLY_MODES.find((id) => modes.available.includes(id))
+    const wanted = mode === 'read_only' && readOnly !== undefined ? readOnly : (configured ?? modes.initial)
+    if (wanted === modes.current) return
+    await program.request(methods.agent.session.setMode, { sessionId, modeId: wanted }, signal)
+    modes.current = wanted
   }
 
   async function prompt(
@@ -260,6 +282,15 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
   }
 
   return { run, close: () => programs.close() }
+}
+
+function modesIn(answer: unknown): SessionModes | null {
+  const { modes } = (answer ?? {}) as { modes?: { currentModeId?: unknown; availableModes?: unknown } | null }
+  if (typeof modes?.currentModeId !== 'string' || !Array.isArray(modes.availableModes)) return null
+  const available = (modes.availableModes as { id?: unknown }[]).flatMap(({ id }) =>
+    typeof id === 'string' ? id : [],
+  )
+  return { available, initial: modes.currentModeId, current: modes.currentModeId }
 }
 
 function attachmentBlock({ name, media_type }: Attachment, text: string): ContentBlock {

@@ -17,17 +17,26 @@ export interface Programs {
     signal: AbortSignal
   }): Promise<AgentProgram>
   /** Notes that the program has this session open. */
-  opened(conversationId: ConversationId, sessionId: string): void
+  opened(conversationId: ConversationId, sessionId: string, modes: SessionModes | null): void
   hasOpen(conversationId: ConversationId, sessionId: string): boolean
+  /** The modes of an open session; null when the agent has none. */
+  modes(conversationId: ConversationId, sessionId: string): SessionModes | null
   /** The answer has ended; the program waits for the next message. */
   rest(conversationId: ConversationId): void
   close(): Promise<void>
 }
 
+export interface SessionModes {
+  available: readonly string[]
+  /** The one that the session began with. */
+  initial: string
+  current: string
+}
+
 interface Running {
   key: string
   program: AgentProgram
-  sessions: Set<string>
+  sessions: Map<string, SessionModes | null>
   idle: NodeJS.Timeout | null
 }
 
@@ -53,10 +62,12 @@ export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
       }
       if (found) await drop(conversationId, found)
       const program = await startAgentProgram(command, cwd, signal)
-      running.set(conversationId, { key, program, sessions: new Set(), idle: null })
+      running.set(conversationId, { key, program, sessions: new Map(), idle: null })
       return program
     },
-    opened: (conversationId, sessionId) => void running.get(conversationId)?.sessions.add(sessionId),
+    opened: (conversationId, sessionId, modes) =>
+      void running.get(conversationId)?.sessions.set(sessionId, modes),
+    modes: (conversationId, sessionId) => running.get(conversationId)?.sessions.get(sessionId) ?? null,
     hasOpen: (conversationId, sessionId) => running.get(conversationId)?.sessions.has(sessionId) ?? false,
     rest(conversationId) {
       const one = running.get(conversationId)

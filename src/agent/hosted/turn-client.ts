@@ -62,7 +62,7 @@ export interface TurnClientDependencies {
 }
 
 /** The system notes a change when it happens; an agent announces a call just before or while it runs. */
-const TOLERANCE_MS = 20
+const TOLERANCE_MS = 1000
 const MAX_EDITS = 1000
 const MAX_OPTIONS = 10
 const EDITS = new Set(['edit', 'delete', 'move'])
@@ -170,7 +170,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
         const captured = await capture(`before ${call.title || call.name}`)
         if (captured) writer.write(captured.frame)
         call.startedAt = now()
-        writer.write(statusFrame(call, 'in_progress'))
+        call.stage = 'in_progress'
+        writer.write(statusFrame(call, call.stage))
         await writer.flush()
       })
       // A worker that was paused past its lease lets nothing begin (R4).
@@ -217,7 +218,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       return earlier
     }
     if (question.arguments.length > MAX_QUESTION_CHARACTERS) return false
-    writer.write(statusFrame(call, 'awaiting_approval'))
+    call.stage = 'awaiting_approval'
+    writer.write(statusFrame(call, call.stage))
     const offered = options
       .slice(0, MAX_OPTIONS)
       .map(({ optionId, name, kind }) => ({ id: optionId, name, kind }))

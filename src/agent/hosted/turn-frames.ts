@@ -134,9 +134,12 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       input: undefined,
       content: [],
       rawOutput: undefined,
+      printed: '',
       locations: [],
       startedAt: now(),
       shown: '',
+      stage: 'in_progress',
+      status: '',
       hasEnded: false,
       isDenied: false,
     }
@@ -163,9 +166,13 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     showOutput(call)
     const { status } = update
     if (status === 'completed' || status === 'failed') return endCall(call, status)
-    if (isNew || status || update.title || update.locations) {
-      writer.write(statusFrame(call, status === 'pending' ? 'awaiting_approval' : 'in_progress'))
-    }
+    // Some agents call a running call pending: only a call that we have asked about is known to wait.
+    if (status === 'in_progress') call.stage = status
+    const next = statusFrame(call, call.stage)
+    const text = JSON.stringify(next.tool)
+    if (text === call.status) return
+    call.status = text
+    writer.write(next)
   }
 
   /** Shows the part of the output that is new; an output that was replaced is shown when the call ends. */

@@ -1,0 +1,117 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
+import { approve, ask, finalOf, frameWhen, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
+import { installed, realAgents } from './real-agents.ts'
+
+/** Agents as their makers publish them, with the demo model as their provider: `npm run test:agents`. */
+for (const agent of realAgents) {
+  describe.runIf(agent.isInstalled)(agent.name, { timeout: 180_000 }, () => {
+    let project: string
+    let home: string
+    let model: DemoModel
+    let server: TestServer
+
+    beforeAll(async () => {
+      project = mkdtempSync(join(tmpdir(), `waymark-${agent.name}-`))
+      // Codex refuses to work with a home in the system's folder for temporary files.
+      const homes = join(installed, '.homes')
+      mkdirSync(homes, { recursive: true })
+      home = mkdtempSync(join(homes, `${agent.name}-`))
+      model = await startDemoModel()
+      server = await start()
+    })
+    afterAll(async () => {
+      await server.close()
+      await model.close()
+      for (const folder of [project, home]) rmSync(folder, { recursive: true, force: true })
+    })
+
+    const start = () =>
+      startTestServer({
+        project,
+        agents: {
+          free: agent.prepare(home, model.url, false),
+          asking: agent.prepare(`${home}-asking`, model.url, true),
+        },
+      })
+    const newConversation = async (name = 'free') =>
+      (await server.client.createConversation({ agent: name })).id
+    const said = (frames: Parameters<typeof finalOf>[0]) => finalOf(frames).response_text ?? ''
+
+    it('answers', async () => {
+      const frames = await ask(server, await newConversation(), '!say "hello from the agent"')
+      expect(said(frames)).toContain('hello from the agent')
+    })
+
+    it('records what its commands and its edit tool change', async () => {
+      const id = await newConversation()
+      const frames = await ask(server, id, agent.shell('echo one > one.txt; echo printed'))
+      expect(ofKind(frames, 'file.edit')).toMatchObject([{ path: 'one.txt', change: 'added' }])
+      const [call] = toolsOf(runsOf(transcriptOf(frames)).at(-1))
+      expect(String(call?.output)).toContain('printed')
+      expect(ofKind(frames, 'file.edit')[0]?.tool_call_id).toBe(call?.toolCallId)
+      const line = agent.edit(join(project, 'two.txt'), 'two\n')
+      if (line === null) return
+      const edited = await ask(server, id, line)
+      expect(ofKind(edited, 'file.edit')).toMatchObject([{ path: 'two.txt', change: 'added' }])
+    })
+
+    it('leaves a checkpoint after every one of many commands, and each can be restored', async () => {
+      const id = await newConversation()
+      const lines = Array.from({ length: 10 }, (_, n) => agent.shell(`echo ${n} > counter.txt`))
+      const frames = await ask(server, id, lines.join('\n'))
+      const edits = ofKind(frames, 'file.edit').filter(({ path }) => path === 'counter.txt')
+      expect(edits).toHaveLength(10)
+      expect(new Set(edits.map(({ tool_call_id }) => tool_call_id)).size).toBe(10)
+      const after = ofKind(frames, 'workspace.checkpoint').filter(({ label }) => label.startsWith('After: '))
+      for (const n of [0, 5, 9]) {
+        await server.client.restore(id, { checkpoint_id: after[n]?.checkpoint_id ?? '' })
+        expect(readFileSync(join(project, 'counter.txt'), 'utf8')).toBe(`${n}\n`)
+      }
+    })
+
+    it.each([true, false])('asks for a permission, which is given: %s', async (isApproved) => {
+      const id = await newConversation('asking')
+      const file = `asked-${isApproved}.txt`
+      const answering = ask(server, id, agent.shell(`echo yes > ${file}`, true))
+      const asked = await frameWhen(server, id, 'tool.approval', ({ status }) => status === 'requested')
+      const runId = asked.stream_id ?? ''
+      if (isApproved) await approve(server.client, id, runId, asked.tool_call_id)
+      else
+        await server.client.answerApproval(id, runId, { tool_call_id: asked.tool_call_id, approved: false })
+      const paths = ofKind(await answering, 'file.edit').map(({ path }) => path)
+      expect(paths).toEqual(isApproved ? [file] : [])
+    })
+
+    it('stops inside a command, and answers the next message', async () => {
+      const id = await newConversation()
+      const answering = ask(server, id, agent.shell('sleep 60'))
+      await frameWhen(server, id, 'tool.status', ({ tool }) => tool.status === 'in_progress')
+      await server.client.stop(id)
+      expect(finalOf(await answering).status).toBe('cancelled')
+      expect(said(await ask(server, id, '!say "next answer"'))).toContain('next answer')
+    })
+
+    it('remembers the conversation: in its session, after a restart, in forks, and after a deletion', async () => {
+      const id = await newConversation()
+      const name = async (of: string) => said(await ask(server, of, 'What is my name?'))
+      await ask(server, id, 'My name is Ada.')
+      expect(await name(id)).toContain('Ada')
+      await server.close()
+      server = await start()
+      expect(await name(id)).toContain('Ada')
+      const end = await server.client.fork(id, {})
+      expect(await name(end.id)).toContain('Ada')
+      const { items } = await server.client.messages(id)
+      const second = items.filter(({ role }) => role === 'user')[1]?.message_id ?? ''
+      const middle = await server.client.fork(id, { message_id: second })
+      expect(await name(middle.id)).toContain('Ada')
+      await server.client.deleteMessage(id, items[0]?.message_id ?? '')
+      expect(await name(id)).not.toContain('Ada')
+    })
+  })
+}
