@@ -9,7 +9,7 @@ import { installed, realAgents } from './real-agents.ts'
 
 /** Agents as their makers publish them, with the demo model as their provider: `npm run test:agents`. */
 for (const agent of realAgents) {
-  describe.runIf(agent.isInstalled)(agent.name, { timeout: 180_000 }, () => {
+  describe.runIf(agent.isInstalled)(`the agent ${agent.name}`, { timeout: 180_000 }, () => {
     let project: string
     let home: string
     let model: DemoModel

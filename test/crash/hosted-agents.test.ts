@@ -29,10 +29,11 @@ describe('a hosted agent', () => {
   })
 
   const start = () => startServerProcess(project, { config: testAgent(sessions) })
-  const idle = async (id: string) =>
-    expect
+  async function idle(id: string): Promise<void> {
+    await expect
       .poll(() => server.client.queue(id), { timeout: 60_000, interval: 50 })
       .toMatchObject({ active: null, items: [] })
+  }
 
   /** Every message has one terminal frame, and every call an end. */
   function check(frames: readonly AnyFrame[], messages: number): void {

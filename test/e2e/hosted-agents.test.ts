@@ -240,7 +240,7 @@ describe('a hosted agent', () => {
     const id = await newConversation()
     const answers = Array.from({ length: 10 }, (_, n) => ask(server, id, `!say answer ${n}`))
     const all = (await Promise.all(answers)).map((frames) => finalOf(frames).response_text)
-    expect(all.toSorted()).toEqual(Array.from({ length: 10 }, (_, n) => `answer ${n}`))
+    expect(new Set(all)).toEqual(new Set(Array.from({ length: 10 }, (_, n) => `answer ${n}`)))
     const finals = ofKind(await allFrames(server, id), 'final')
     expect(finals).toHaveLength(10)
   })

@@ -164,8 +164,17 @@ class Round {
     } catch (error) {
       // The edit is impossible here, for example a file where a folder is needed: skip it.
       const { code } = error as NodeJS.ErrnoException
-      if (!['ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST', 'ENOTEMPTY', 'EINVAL', 'ELOOP'].includes(code ?? ''))
-        throw error
+      const expected = [
+        'ENOENT',
+        'ENOTDIR',
+        'EISDIR',
+        'ERR_FS_EISDIR',
+        'EEXIST',
+        'ENOTEMPTY',
+        'EINVAL',
+        'ELOOP',
+      ]
+      if (!expected.includes(code ?? '')) throw error
     }
   }
 

@@ -120,7 +120,7 @@ export async function startAgentProgram(
   async function request<T>(method: string, params: unknown, until?: AbortSignal): Promise<T> {
     if (why !== null) throw failure()
     lines.reset()
-    const asked = connection.agent.request<T, unknown>(method, params).catch((error: unknown) => {
+    const asked = connection.agent.request<T>(method, params).catch((error: unknown) => {
       if (why !== null) throw failure()
       throw asFailure(name, method, error)
     })

@@ -89,8 +89,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   const terminals = createTerminals({ turn, runner: deps.runner, place: ownCall, root: deps.root })
 
   /** Runs work in the order of its arrival; a failure ends the turn. */
-  function inTurn<T>(next: () => Promise<T>): Promise<T> {
-    const result = work.then(next)
+  function inTurn<T>(one: () => Promise<T>): Promise<T> {
+    const result = work.then(one)
     work = result.then(
       () => {},
       (error: unknown) => failing.reject(error),
@@ -352,7 +352,7 @@ function isPlain(value: unknown): value is object {
 function commandText(command: unknown): string | null {
   if (typeof command === 'string') return command
   if (!Array.isArray(command) || !command.every((word) => typeof word === 'string')) return null
-  const [program = '', flag = '', script, ...rest] = command as string[]
+  const [program = '', flag = '', script, ...rest] = command
   const isShell = /(?:^|\/)(?:ba|z|da)?sh$/.test(program) && /^-l?c$/.test(flag)
   return isShell && script !== undefined && rest.length === 0 ? script : command.join(' ')
 }

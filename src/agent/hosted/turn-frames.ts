@@ -118,7 +118,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
   }
 
   function callOf(update: ToolCallUpdate): AgentCall {
-    const id = cutText(String(update.toolCallId), MAX_CALL_ID)
+    const id = idOf(update)
     const known = calls.get(id)
     if (known) return known
     closeItem()
@@ -157,7 +157,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
   function takeCall(
     update: (ToolCall | ToolCallUpdate) & { sessionUpdate: string },
   ): Promise<void> | undefined {
-    const isNew = !calls.has(cutText(String(update.toolCallId), MAX_CALL_ID))
+    const isNew = !calls.has(idOf(update))
     const call = callOf(update)
     if (call.hasEnded) return
     const before = call.input
@@ -307,4 +307,12 @@ function tooLarge(agent: string): ModelFailure {
   return new ModelFailure('answer_too_large', `The agent ${agent} sent too much in one answer.`, {
     isRetryable: false,
   })
+}
+
+/** Agents may send anything for an id. */
+function idOf({ toolCallId }: { toolCallId: unknown }): string {
+  return cutText(
+    typeof toolCallId === 'string' ? toolCallId : JSON.stringify(toolCallId ?? null),
+    MAX_CALL_ID,
+  )
 }

@@ -52,10 +52,12 @@ describe('run_command', () => {
     expect(await run({ command: 'echo out; echo err >&2; pwd' })).toEqual({
       output: `out\nerr\n${root}\n[Exit code 0.]`,
       isFailed: false,
+      exitCode: 0,
     })
     expect(await run({ command: 'printf x; exit 3' })).toEqual({
       output: 'x\n[Exit code 3.]',
       isFailed: true,
+      exitCode: 3,
     })
   })
 
