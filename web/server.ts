@@ -22,6 +22,7 @@ export const keys = {
   about: ['about'] as const,
   ready: ['ready'] as const,
   models: ['models'] as const,
+  agents: ['agents'] as const,
   rules: ['rules'] as const,
   conversations: ['conversations'] as const,
   conversation: (id: string) => ['conversation', id] as const,

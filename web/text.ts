@@ -268,6 +268,9 @@ export const text = {
     queue: 'Queue',
     stop: 'Stop',
     attach: 'Attach files',
+    agent: 'Agent',
+    ownAgent: 'Waymark’s agent',
+    missingAgent: (title: string) => `${title} (not installed)`,
     model: 'Model',
     mode: 'What the agent may do without asking',
     modes: {

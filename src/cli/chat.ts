@@ -4,7 +4,7 @@ import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { QuestionView } from '../protocol/api/runs.ts'
 import { answer, answersText, denyUnattended, prompt, questionText, readAnswer, readQuestion } from './ask.ts'
-import { connect, conversationOrNew, MODEL_HELP } from './connect.ts'
+import { AGENT_HELP, connect, conversationOrNew, MODEL_HELP } from './connect.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from './conversation-session.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, dim, printable } from './output.ts'
@@ -13,6 +13,7 @@ interface ChatFlags extends Record<string, unknown> {
   new?: boolean
   title?: string
   model?: string
+  agent?: string
 }
 
 export function chatCommand(): Command {
@@ -22,6 +23,7 @@ export function chatCommand(): Command {
     .option('-n, --new', 'start a new conversation')
     .option('--title <title>', 'the title of a new conversation')
     .option('-m, --model <name>', MODEL_HELP)
+    .option('-a, --agent <name>', AGENT_HELP)
     .addHelpText(
       'after',
       `

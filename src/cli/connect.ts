@@ -41,6 +41,10 @@ export async function conversationId(client: Client, named: string | undefined):
 export const MODEL_HELP =
   'use this model from now on, as `waymark models` lists them; "default" for the default'
 
+/** The help of `--agent` in commands that send messages. */
+export const AGENT_HELP =
+  'use this agent from now on, as `waymark agents` lists them; "own" for Waymark\'s own'
+
 /** Like `conversationId`, but creates a conversation when requested or when none exists. */
 export async function conversationOrNew(
   client: Client,
@@ -49,6 +53,7 @@ export async function conversationOrNew(
     new?: boolean | undefined
     title?: string | undefined
     model?: string | undefined
+    agent?: string | undefined
   },
 ): Promise<Conversation> {
   if (wanted.new && wanted.conversation)
@@ -57,16 +62,19 @@ export async function conversationOrNew(
   if (id !== null && wanted.title !== undefined) {
     throw new CommandError('--title needs --new')
   }
-  const model = wanted.model === undefined ? {} : { model: wanted.model === 'default' ? null : wanted.model }
+  const settings = {
+    ...(wanted.model === undefined ? {} : { model: wanted.model === 'default' ? null : wanted.model }),
+    ...(wanted.agent === undefined ? {} : { agent: wanted.agent === 'own' ? null : wanted.agent }),
+  }
   if (id === null) {
     return await client.createConversation({
       ...(wanted.title === undefined ? {} : { title: wanted.title }),
-      ...model,
+      ...settings,
     })
   }
-  return wanted.model === undefined
+  return Object.keys(settings).length === 0
     ? await client.conversation(id)
-    : await client.changeConversation(id, model)
+    : await client.changeConversation(id, settings)
 }
 
 /** The conversation whose working copy contains the current folder. */

@@ -155,7 +155,9 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
 
 function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[] {
   const name = printable(tool.name ?? tool.toolType)
-  const title = `\n${dim('▸')} ${name} ${dim(printable(short(tool.argumentsText)))}\n${approvalText(tool)}`
+  const { title: own } = (tool.details ?? {}) as { title?: unknown }
+  const what = typeof own === 'string' && own !== '' ? own : tool.argumentsText
+  const title = `\n${dim('▸')} ${name} ${dim(printable(short(what)))}\n${approvalText(tool)}`
   const edits = tool.edits.map((edit, index) => ({
     id: `edit ${index}`,
     text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { VERSION } from '../protocol/version.ts'
+import { agentsCommand } from './agents.ts'
 import { approveCommand } from './approve.ts'
 import { auditCommand } from './audit.ts'
 import { backupCommand, restoreBackupCommand } from './backup.ts'
@@ -63,6 +64,7 @@ Examples:
     contextCommand,
     memoryCommand,
     modelsCommand,
+    agentsCommand,
     checkpointsCommand,
     diffCommand,
     restoreCommand,

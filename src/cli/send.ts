@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { collect, projectPath } from './arguments.ts'
 import { askOnTerminal, denyUnattended } from './ask.ts'
-import { connect, conversationOrNew, MODEL_HELP } from './connect.ts'
+import { AGENT_HELP, connect, conversationOrNew, MODEL_HELP } from './connect.ts'
 import { openConversationView } from './conversation-session.ts'
 import { commandWith } from './options.ts'
 import { CommandError, count, dim } from './output.ts'
@@ -14,6 +14,7 @@ interface SendFlags extends Record<string, unknown> {
   new?: boolean
   title?: string
   model?: string
+  agent?: string
   attach?: string[]
   file?: string[]
   wait: boolean
@@ -27,6 +28,7 @@ export function sendCommand(): Command {
     .option('-n, --new', 'start a new conversation')
     .option('--title <title>', 'the title of a new conversation')
     .option('-m, --model <name>', MODEL_HELP)
+    .option('-a, --agent <name>', AGENT_HELP)
     .option('--attach <file>', 'attach this text file or image; repeatable', collect)
     .option('--file <path>', 'send the full text of this project file to the model; repeatable', collect)
     .option('--no-wait', 'do not wait for the answer')

@@ -13,7 +13,7 @@ const LIST_MS = 60_000
 
 const modes = ['ask', 'edit', 'read_only'] as const
 
-/** The model and the mode of the conversation, next to the composer. A change applies to the next message. */
+/** The agent, the model and the mode of the conversation, next to the composer. A hosted agent has its own model. A change applies to the next message. */
 export function ConversationOptions({ conversationId }: { conversationId: string }) {
   const { attempt } = useToasts()
   const about = useAbout()
@@ -26,6 +26,8 @@ export function ConversationOptions({ conversationId }: { conversationId: string
     provider: name,
     models: all.map((model) => (name === 'demo' ? model : `${name}/${model}`)),
   }))
+  const agents = useQuery({ queryKey: keys.agents, queryFn: () => server.agents(), staleTime: LIST_MS })
+  const agent = conversation?.agent ?? ''
   const chosen = conversation?.model ?? ''
   const isListed = chosen === '' || listed.some((one) => one.models.includes(chosen))
   const problems = (models.data?.items ?? []).flatMap(({ problem }) => problem ?? [])
@@ -43,30 +45,50 @@ export function ConversationOptions({ conversationId }: { conversationId: string
   return (
     <div className="composer-options">
       <select
-        aria-label={text.composer.model}
-        title={problems.join('\n') || text.composer.model}
-        value={chosen}
+        aria-label={text.composer.agent}
+        title={text.composer.agent}
+        value={agent}
+        disabled={!mayChangeFiles && agent === ''}
         onChange={(event) => {
           const { value } = event.target
           focusComposer()
-          void attempt(() => change({ model: value === '' ? null : value }))
+          void attempt(() => change({ agent: value === '' ? null : value }))
         }}
       >
-        <option value="">{text.composer.defaultModel(about.data?.model.name ?? '')}</option>
-        {!isListed && <option value={chosen}>{chosen}</option>}
-        {listed.map(
-          ({ provider, models: names }) =>
-            names.length > 0 && (
-              <optgroup key={provider} label={provider}>
-                {names.map((name) => (
-                  <option key={name} value={name}>
-                    {name}
-                  </option>
-                ))}
-              </optgroup>
-            ),
-        )}
+        <option value="">{text.composer.ownAgent}</option>
+        {(agents.data?.items ?? []).map(({ name, title, is_installed, install }) => (
+          <option key={name} value={name} disabled={!is_installed && name !== agent} title={install ?? ''}>
+            {is_installed ? title : text.composer.missingAgent(title)}
+          </option>
+        ))}
       </select>
+      {agent === '' && (
+        <select
+          aria-label={text.composer.model}
+          title={problems.join('\n') || text.composer.model}
+          value={chosen}
+          onChange={(event) => {
+            const { value } = event.target
+            focusComposer()
+            void attempt(() => change({ model: value === '' ? null : value }))
+          }}
+        >
+          <option value="">{text.composer.defaultModel(about.data?.model.name ?? '')}</option>
+          {!isListed && <option value={chosen}>{chosen}</option>}
+          {listed.map(
+            ({ provider, models: names }) =>
+              names.length > 0 && (
+                <optgroup key={provider} label={provider}>
+                  {names.map((name) => (
+                    <option key={name} value={name}>
+                      {name}
+                    </option>
+                  ))}
+                </optgroup>
+              ),
+          )}
+        </select>
+      )}
       <select
         aria-label={text.composer.mode}
         title={text.composer.mode}

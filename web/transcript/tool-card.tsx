@@ -86,6 +86,9 @@ function stateOf(tool: ToolItem, isOver: boolean): State {
 
 /** The most informative argument of a call. */
 function summaryOf(tool: ToolItem): string {
+  // A hosted agent gives its calls a title.
+  const { title: own } = (tool.details ?? {}) as { title?: unknown }
+  if (typeof own === 'string' && own !== '') return shortened(own, 120)
   const given = tool.argumentsJson
   if (typeof given === 'object' && given !== null) {
     const { command, path, query, pattern, title } = given as Record<string, unknown>
