@@ -92,10 +92,18 @@ function summaryOf(tool: ToolItem): string {
   const given = tool.argumentsJson
   if (typeof given === 'object' && given !== null) {
     const { command, path, query, pattern, title } = given as Record<string, unknown>
+    const steps = planSteps(given)
+    if (steps !== null) return shortened(steps, 120)
     const telling = [command, path, query, pattern, title].find((value) => typeof value === 'string')
     if (typeof telling === 'string') return shortened(telling, 120)
   }
   return shortened(tool.argumentsText, 120)
+}
+
+/** The steps of a hosted agent's plan. */
+function planSteps({ entries }: { entries?: unknown }): string | null {
+  if (!Array.isArray(entries)) return null
+  return entries.map((entry: { content?: unknown } | null) => String(entry?.content ?? '')).join(' · ')
 }
 
 function Arguments({ tool, isOpen }: { tool: ToolItem; isOpen: boolean }) {
