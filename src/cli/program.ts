@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { VERSION } from '../protocol/version.ts'
+import { acpCommand } from './acp.ts'
 import { agentsCommand } from './agents.ts'
 import { approveCommand } from './approve.ts'
 import { auditCommand } from './audit.ts'
@@ -65,6 +66,7 @@ Examples:
     memoryCommand,
     modelsCommand,
     agentsCommand,
+    acpCommand,
     checkpointsCommand,
     diffCommand,
     restoreCommand,
