@@ -137,6 +137,6 @@ function think(text: string): SessionUpdate[] {
 
 function titleOf(name: string, args: unknown): string {
   const { command, path } = (args ?? {}) as { command?: unknown; path?: unknown }
-  const what = [command, path].find((value) => typeof value === 'string')
-  return what === undefined ? name : `${name}: ${String(what).slice(0, 200)}`
+  const what = [command, path].find((value): value is string => typeof value === 'string')
+  return what === undefined ? name : `${name}: ${what.slice(0, 200)}`
 }

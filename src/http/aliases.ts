@@ -1,12 +1,12 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { parseBoundedJson } from '../core/bounded-json.ts'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import type { Scope } from '../protocol/api/service.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { AppEnv } from './app-dependencies.ts'
 import { requireScope } from './auth.ts'
 import { decode, readAtMost } from './body.ts'
-import { parseBoundedJson } from './bounded-json.ts'
 
 interface Alias {
   method: 'GET' | 'POST'

@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
+import { parseBoundedJson } from '../core/bounded-json.ts'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
-import { parseBoundedJson } from './bounded-json.ts'
 
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 

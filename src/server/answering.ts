@@ -119,6 +119,7 @@ export async function startAnswering(
       command: hostedAgents.command,
       root: (id) => realOf(files.folderOf(id ?? config.workspaceId).root),
       tools: toolsIn,
+      files: async (id) => (await filesIn(id)).files,
       policies,
       rules: store.rules,
       results,

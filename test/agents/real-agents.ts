@@ -5,7 +5,7 @@ import type { Config } from '../../src/config.ts'
 
 /** The agents as `npm run test:agents` installs them, unmodified, with the demo model as their provider. */
 
-export const installed = fileURLToPath(new URL('.', import.meta.url))
+export const installed = fileURLToPath(new URL('./node_modules', import.meta.url))
 const program = (name: string) => join(installed, '.bin', name)
 
 export interface RealAgent {

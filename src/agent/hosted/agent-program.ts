@@ -8,6 +8,7 @@ import {
   PROTOCOL_VERSION,
 } from '@agentclientprotocol/sdk'
 import { ModelFailure } from '../../core/agent.ts'
+import { parseBoundedJson } from '../../core/bounded-json.ts'
 import { cutText } from '../../core/limits.ts'
 import { untilAborted } from '../../core/until-aborted.ts'
 import { VERSION } from '../../protocol/version.ts'
@@ -20,7 +21,11 @@ const MAX_PROMPT_BYTES = 256 * 1024 * 1024
 const MAX_PROMPT_MESSAGES = 500_000
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024
 const MAX_ERROR_TEXT = 4000
-const START_MS = 60_000
+const MAX_REQUESTS = 32
+/** How long lines may be handled before other work gets its turn. */
+const SLICE_MS = 10
+/** Every request but a prompt must be answered within this time. */
+const ANSWER_MS = 60_000
 const GRACE_MS = 1000
 
 /**
@@ -45,8 +50,9 @@ export interface AgentProgram {
   /** Sends a request; rejects with a ModelFailure when the agent answers with an error or ends. */
   request<T>(method: string, params: unknown, signal?: AbortSignal): Promise<T>
   notify(method: string, params: unknown): void
-  /** Where session updates and requests go; null drops updates and refuses requests. */
-  serve(turn: ClientMethods | null): void
+  /** Where session updates and requests go; without it, updates are dropped and requests refused. */
+  /** Returns a function that ends this; it does nothing when another turn is served by then. */
+  serve(turn: ClientMethods): () => void
   hasEnded(): boolean
   /** Holds up all its processes while the work goes on, so that they change no files meanwhile. */
   paused<T>(work: () => Promise<T>): Promise<T>
@@ -77,6 +83,9 @@ export async function startAgentProgram(
     why = reason
     connection.close(failure())
     signalGroup(child, 'SIGKILL')
+    // A process that has left the group may still hold the pipes.
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy()
+    lines.clear()
     if (watchdog) signalGroup(watchdog, 'SIGKILL')
     ended.resolve()
   }
@@ -120,11 +129,20 @@ export async function startAgentProgram(
   async function request<T>(method: string, params: unknown, until?: AbortSignal): Promise<T> {
     if (why !== null) throw failure()
     lines.reset()
+    const late = new ModelFailure('timeout', `The agent ${name} did not answer ${method} within a minute.`, {
+      isRetryable: true,
+    })
+    const limit = new AbortController()
+    const timer = until && setTimeout(() => limit.abort(late), ANSWER_MS)
     const asked = connection.agent.request<T>(method, params).catch((error: unknown) => {
       if (why !== null) throw failure()
       throw asFailure(name, method, error)
     })
-    return until ? await untilAborted(asked, until) : await asked
+    try {
+      return until ? await untilAborted(asked, AbortSignal.any([until, limit.signal])) : await asked
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   const program: Omit<AgentProgram, 'about'> = {
@@ -134,6 +152,9 @@ export async function startAgentProgram(
     },
     serve(next) {
       turn = next
+      return () => {
+        if (turn === next) turn = null
+      }
     },
     hasEnded: () => why !== null,
     async paused(work) {
@@ -157,7 +178,6 @@ export async function startAgentProgram(
     },
   }
   try {
-    const late = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
     const about = await request<InitializeResponse>(
       methods.agent.initialize,
       {
@@ -165,20 +185,16 @@ export async function startAgentProgram(
         clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
         clientInfo: { name: 'waymark', version: VERSION },
       },
-      late,
+      signal,
     )
-    if (about.protocolVersion !== PROTOCOL_VERSION) {
-      const text = `The agent ${name} speaks version ${about.protocolVersion} of the protocol; Waymark speaks ${PROTOCOL_VERSION}.`
+    if (about?.protocolVersion !== PROTOCOL_VERSION) {
+      const text = `The agent ${name} does not speak version ${PROTOCOL_VERSION} of the protocol.`
       throw new ModelFailure('agent_protocol', text, { isRetryable: false })
     }
     return { ...program, about }
   } catch (error) {
     end('did not start')
-    if (signal.aborted || error instanceof ModelFailure) throw error
-    throw new ModelFailure('agent_ended', `The agent ${name} did not answer within a minute.`, {
-      isRetryable: true,
-      cause: error,
-    })
+    throw error
   }
 }
 
@@ -201,12 +217,17 @@ function createLineReader(
   let length = 0
   let bytes = 0
   let messages = 0
+  let isCleared = false
   let reading: ReadableStreamDefaultController<AnyMessage> | null = null
-  /** Set while an earlier update is being handled. */
-  let handling: Promise<void> | null = null
-  const ready: string[] = []
+  /** True while an earlier line is being handled, or other work has its turn. */
+  let isWaiting = false
+  let ready: string[] = []
+  /** Requests of ours without an answer, and of the program's. */
+  const asked = new Set<unknown>()
+  const unanswered = new Set<unknown>()
 
   function take(chunk: Buffer): void {
+    if (isCleared) return
     bytes += chunk.length
     if (bytes > MAX_PROMPT_BYTES) return on.refuse('sent too much')
     let from = 0
@@ -224,26 +245,36 @@ function createLineReader(
   }
 
   function handReady(): void {
-    while (!handling && ready.length > 0) {
+    const started = performance.now()
+    while (!isWaiting && !isCleared && ready.length > 0 && unanswered.size < MAX_REQUESTS) {
       if (++messages > MAX_PROMPT_MESSAGES) return on.refuse('sent too many messages')
       const pending = hand(ready.shift() ?? '')
-      if (!pending) continue
-      // The program waits until its update is handled: it can't fill our memory.
-      child.stdout.pause()
-      handling = pending
-        .catch(() => {})
-        .then(() => {
-          handling = null
-          child.stdout.resume()
-          handReady()
-        })
+      if (pending) waitFor(pending)
+      else if (performance.now() - started > SLICE_MS) waitFor(new Promise(setImmediate))
     }
+    // The program waits until its messages are handled: it can't fill our memory.
+    if (isWaiting || unanswered.size >= MAX_REQUESTS) child.stdout.pause()
+    else child.stdout.resume()
+  }
+
+  function waitFor(work: Promise<unknown>): void {
+    isWaiting = true
+    const goOn = () => {
+      isWaiting = false
+      // Leave the microtasks, so that a flood of lines can't keep other work from its turn.
+      setImmediate(handReady)
+    }
+    void work.then(goOn, goOn)
   }
 
   function hand(line: string): Promise<void> | undefined {
     const message = parsed(line)
     if (!message) return
-    if (message.method === methods.client.session.update) return on.update(message.params)
+    const { method, id } = message
+    if (method === methods.client.session.update) return on.update(message.params)
+    // An answer to nothing that we asked.
+    if (method === undefined && !asked.delete(id)) return
+    if (typeof method === 'string' && id !== undefined) unanswered.add(id)
     try {
       reading?.enqueue(message as unknown as AnyMessage)
     } catch {
@@ -259,6 +290,9 @@ function createLineReader(
   })
   const writable = new WritableStream<AnyMessage>({
     write(message) {
+      if (isCleared) return
+      if ('method' in message && 'id' in message) asked.add(message.id)
+      else if ('id' in message && unanswered.delete(message.id)) setImmediate(handReady)
       child.stdin.write(`${JSON.stringify(message)}\n`)
       if (child.stdin.writableLength > MAX_UNREAD_BYTES) on.refuse('does not read its messages')
     },
@@ -270,13 +304,25 @@ function createLineReader(
       bytes = 0
       messages = 0
     },
+    /** Nothing more is read or kept. */
+    clear() {
+      isCleared = true
+      pieces = []
+      ready = []
+    },
   }
 }
 
-/** Programs also print text that isn't a message. */
-function parsed(line: string): { method?: unknown; params?: unknown } | null {
+interface Message {
+  id?: unknown
+  method?: unknown
+  params?: unknown
+}
+
+/** Programs also print text that isn't a message. A message with a million values would take more memory than its bytes. */
+function parsed(line: string): Message | null {
   try {
-    const value = JSON.parse(line) as { jsonrpc?: unknown; method?: unknown; params?: unknown } | null
+    const value = parseBoundedJson(line) as ({ jsonrpc?: unknown } & Message) | null
     return typeof value === 'object' && value !== null && value.jsonrpc === '2.0' ? value : null
   } catch {
     return null

@@ -12,6 +12,7 @@ import type { WorkSessions } from '../../core/work-sessions.ts'
 import type { Conversation } from '../../protocol/api/conversations.ts'
 import { framesAfter } from '../line-frames.ts'
 import { createToolRunner } from '../tool-runner.ts'
+import type { ConfinedFolder } from '../tools/confined-folder.ts'
 import type { ToolResults } from '../tools/conversation.ts'
 import type { Tool, ToolPolicy } from '../tools/tool.ts'
 import type { AgentCommand, AgentProgram } from './agent-program.ts'
@@ -30,6 +31,7 @@ export interface HostedAgentDependencies {
   root(workspaceId: string | null): string
   /** The tools that stand for the agent's file and terminal methods. */
   tools(workspaceId: string | null): Promise<readonly Tool[]>
+  files(workspaceId: string | null): Promise<Pick<ConfinedFolder, 'read'>>
   policies: Readonly<Record<string, ToolPolicy>>
   rules: Pick<Rules, 'find'>
   results: ToolResults
@@ -46,6 +48,7 @@ export interface HostedAgent extends Pick<Agent, 'run'> {
 const STOP_MS = 2000
 /** Names that agents give to a mode in which they change nothing. */
 const READ_ONLY_MODES = ['read-only', 'plan']
+const MAX_SESSION_ID = 500
 const nothingUsed = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 
 /** Runs agents that are programs of their own and speak the Agent Client Protocol. */
@@ -72,17 +75,30 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const command = deps.command(name)
     const program = await programs.get({ conversationId, cwd, command, signal })
     try {
-      const session = await sessionFor(turn, name, program, cwd)
-      await setMode(turn, program, session.handle, conversation.mode, command.mode)
+      const session = await opened(program, async () => {
+        const found = await sessionFor(turn, name, program, cwd)
+        await setMode(turn, program, found.handle, conversation.mode, command.mode)
+        return found
+      })
       return await prompt(turn, program, session, client)
     } finally {
-      program.serve(null)
-      programs.rest(conversationId)
+      programs.rest(conversationId, program)
+    }
+  }
+
+  /** A program that hangs or answers nonsense while its session is opened is not used again. */
+  async function opened(program: AgentProgram, work: () => Promise<Session>): Promise<Session> {
+    try {
+      return await work()
+    } catch (error) {
+      program.kill()
+      throw error
     }
   }
 
   async function clientOf(turn: Turn, conversation: Conversation, name: string): Promise<TurnClient> {
     const tools = await deps.tools(turn.workspaceId)
+    const files = await deps.files(turn.workspaceId)
     const { policies, rules, results, sessions, log } = deps
     const { mode, title } = conversation
     const runner = createToolRunner({ tools, policies, rules, results, mode, log })
@@ -97,7 +113,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
       rules,
       sessions,
       keep: results.keep,
-      tools,
+      files,
       now: clock.now,
       log,
     })
@@ -124,12 +140,15 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
       const found = isThere ? await continued(handle, isOwn) : null
       if (found !== null) return { handle: { ...place, sessionId: found }, seed: null, isInterrupted }
     }
-    const made = await program.request<{ sessionId: string }>(
+    const made = await program.request<{ sessionId?: unknown } | null>(
       methods.agent.session.new,
       { cwd, mcpServers: [] },
       signal,
     )
-    const { sessionId } = made
+    const sessionId = made?.sessionId
+    if (typeof sessionId !== 'string' || sessionId.length > MAX_SESSION_ID) {
+      throw new ModelFailure('agent_protocol', `The agent ${name} opened no session.`, { isRetryable: true })
+    }
     programs.opened(conversationId, sessionId, modesIn(made))
     const frames = await framesAfter(ledger, turn, null)
     const told = isInterrupted ? frames : frames.filter((frame) => frame.stream_id !== runId)
@@ -196,7 +215,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const { sessionId } = handle
     await places.leave(turn, handle)
     await turn.confirmHold()
-    program.serve(client.methods(sessionId, program.paused))
+    const release = program.serve(client.methods(sessionId, program.paused))
     const content = await promptOf(turn, session, program)
     const answering = program.request<PromptResponse & { usage?: unknown }>(methods.agent.session.prompt, {
       sessionId,
@@ -205,20 +224,24 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     answering.catch(() => {})
     try {
       const ended = await Promise.race([answering, client.failed, aborted(signal)])
-      await client.settled()
-      client.end()
+      await client.end()
+      // A call that the agent never ended has no known outcome.
+      writer.write(...closeCalls(turn.record))
       await writer.flush()
-      const { status, reason } = statusOf(ended.stopReason)
+      const { status, reason } = statusOf(ended?.stopReason)
       const stateId = await places.arrive(turn, handle)
-      return { stateId, status, reason, usage: usageOf(ended.usage, client.usage()) }
+      return { stateId, status, reason, usage: usageOf(ended?.usage, client.usage()) }
     } catch (error) {
       if (!signal.aborted) {
         // The session is somewhere inside the answer: it can't be continued.
         if (!program.hasEnded()) program.kill()
+        await client.end().catch(() => {})
         throw error
       }
       await stop(turn, program, handle, answering, client)
       throw signal.reason
+    } finally {
+      release()
     }
 
     function aborted(until: AbortSignal): Promise<never> {
@@ -252,8 +275,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     clearTimeout(timer)
     if (how === 'late') return program.kill()
     if (!(turn.signal.reason instanceof Cancelled)) return
-    await client.settled().catch(() => {})
-    client.end()
+    await client.end().catch(() => {})
     const checkpoint_id = await places.arrive(turn, handle)
     turn.writer.write({ kind: 'agent.checkpoint', checkpoint_id, message_id: turn.message.messageId })
   }
@@ -287,9 +309,10 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
 function modesIn(answer: unknown): SessionModes | null {
   const { modes } = (answer ?? {}) as { modes?: { currentModeId?: unknown; availableModes?: unknown } | null }
   if (typeof modes?.currentModeId !== 'string' || !Array.isArray(modes.availableModes)) return null
-  const available = (modes.availableModes as { id?: unknown }[]).flatMap(({ id }) =>
-    typeof id === 'string' ? id : [],
-  )
+  const available = modes.availableModes.flatMap((one: { id?: unknown } | null) => {
+    const id = one?.id
+    return typeof id === 'string' ? id : []
+  })
   return { available, initial: modes.currentModeId, current: modes.currentModeId }
 }
 
@@ -307,7 +330,9 @@ const statuses: Record<string, Pick<TurnOutcome, 'status' | 'reason'>> = {
   cancelled: { status: 'incomplete', reason: 'The agent stopped its answer.' },
 }
 
-function statusOf(stopReason: string): Pick<TurnOutcome, 'status' | 'reason'> {
+function statusOf(stopReason: unknown): Pick<TurnOutcome, 'status' | 'reason'> {
+  if (typeof stopReason !== 'string')
+    return { status: 'incomplete', reason: 'The agent stopped without a reason.' }
   return Object.hasOwn(statuses, stopReason)
     ? (statuses[stopReason] as Pick<TurnOutcome, 'status' | 'reason'>)
     : { status: 'incomplete', reason: `The agent stopped: ${stopReason.slice(0, 100)}.` }

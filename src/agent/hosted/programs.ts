@@ -22,7 +22,7 @@ export interface Programs {
   /** The modes of an open session; null when the agent has none. */
   modes(conversationId: ConversationId, sessionId: string): SessionModes | null
   /** The answer has ended; the program waits for the next message. */
-  rest(conversationId: ConversationId): void
+  rest(conversationId: ConversationId, program: AgentProgram): void
   close(): Promise<void>
 }
 
@@ -69,9 +69,11 @@ export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
       void running.get(conversationId)?.sessions.set(sessionId, modes),
     modes: (conversationId, sessionId) => running.get(conversationId)?.sessions.get(sessionId) ?? null,
     hasOpen: (conversationId, sessionId) => running.get(conversationId)?.sessions.has(sessionId) ?? false,
-    rest(conversationId) {
+    rest(conversationId, program) {
       const one = running.get(conversationId)
-      if (!one) return
+      // A later turn may have started another program, or be using this one.
+      if (!one || one.program !== program) return
+      if (one.idle) clearTimeout(one.idle)
       if (one.program.hasEnded()) return void drop(conversationId, one)
       one.idle = setTimeout(() => void drop(conversationId, one), IDLE_MS)
       one.idle.unref()

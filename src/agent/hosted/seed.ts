@@ -12,7 +12,7 @@ const MAX_ENTRY = 8000
  * said yet.
  */
 export function seedOf(frames: Iterable<AnyFrame>, isInterrupted: boolean): string | null {
-  const entries = historyOf(frames).map(({ item }) => asText(item as Item))
+  const entries = historyOf(frames).map(({ item }) => escape(asText(item as Item)))
   let length = 0
   const first = entries.findLastIndex((entry) => (length += entry.length) > MAX_SEED)
   const kept = entries.slice(first + 1)
@@ -40,7 +40,7 @@ function asText(item: Item): string {
 }
 
 function content(value: unknown): string {
-  return escape(cutMiddle(typeof value === 'string' ? value : JSON.stringify(value), 4 * MAX_ENTRY))
+  return cutMiddle(typeof value === 'string' ? value : JSON.stringify(value), 4 * MAX_ENTRY)
 }
 
 /** Nothing that was said ends the transcript early. */

@@ -23,7 +23,8 @@ export interface Terminals {
   release(id: string): void
   /** The output so far; empty for terminals that are not ours. */
   outputOf(id: string): string
-  close(): void
+  /** Ends those that still run, and waits until they have ended. */
+  close(): Promise<void>
 }
 
 const MAX_TERMINALS = 100
@@ -45,6 +46,7 @@ export function createTerminals(deps: {
 }): Terminals {
   const { turn } = deps
   const terminals = new Map<string, Terminal>()
+  let created = 0
 
   function find(id: string): Terminal {
     const terminal = terminals.get(id)
@@ -73,15 +75,15 @@ export function createTerminals(deps: {
   function add(terminal: Terminal, text: string): void {
     const whole = terminal.output + text
     terminal.isCut ||= whole.length > terminal.limit
-    terminal.output = whole.slice(-terminal.limit)
+    terminal.output = terminal.limit === 0 ? '' : whole.slice(-terminal.limit)
   }
 
   return {
     async create(request, inTurn) {
-      if (terminals.size >= MAX_TERMINALS) throw RequestError.internalError(undefined, 'too many terminals')
+      if (++created > MAX_TERMINALS) throw RequestError.internalError(undefined, 'too many terminals')
       const command = commandOf(request, deps.root)
       const call = await inTurn(async () => deps.place('run_command', { command }))
-      const limit = Math.min(request.outputByteLimit ?? MAX_OUTPUT, MAX_OUTPUT)
+      const limit = Math.max(0, Math.min(Math.trunc(request.outputByteLimit ?? MAX_OUTPUT), MAX_OUTPUT))
       const terminal: Terminal = {
         output: '',
         isCut: false,
@@ -97,7 +99,11 @@ export function createTerminals(deps: {
         )
         .then(
           ({ output, exitCode, isFailed }) => {
-            if (terminal.output === '') add(terminal, String(output))
+            // Frames show the first part of a long output; the outcome has all of it.
+            if (typeof output === 'string' && output.length > terminal.output.length) {
+              terminal.output = ''
+              add(terminal, output)
+            }
             return { exitCode: exitCode ?? (isFailed ? 1 : 0), signal: null }
           },
           () => ({ exitCode: null, signal: 'SIGKILL' }),
@@ -118,8 +124,9 @@ export function createTerminals(deps: {
       find(id).killer.abort(new Cancelled('the agent'))
     },
     outputOf: (id) => terminals.get(id)?.output ?? '',
-    close() {
+    async close() {
       for (const { killer, exit } of terminals.values()) if (!exit) killer.abort(new Cancelled('the agent'))
+      await Promise.all([...terminals.values()].map(({ ended }) => ended))
     },
   }
 }

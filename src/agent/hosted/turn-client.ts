@@ -1,11 +1,13 @@
 import { hash } from 'node:crypto'
 import type {
+  ReadTextFileRequest,
   RequestPermissionRequest,
   RequestPermissionResponse,
   ToolCallUpdate,
 } from '@agentclientprotocol/sdk'
 import { RequestError } from '@agentclientprotocol/sdk'
 import type { Turn } from '../../core/agent.ts'
+import { cutText } from '../../core/limits.ts'
 import type { Log } from '../../core/log.ts'
 import { MAX_QUESTION_CHARACTERS, type Mode, type Question, type Rules } from '../../core/questions.ts'
 import { type CapturedChange, labels, type WorkSessions } from '../../core/work-sessions.ts'
@@ -14,7 +16,8 @@ import { allowedByRule, approvalFrame, askPerson, type PlacedCall } from '../app
 import type { FunctionCall } from '../provider/mapping.ts'
 import { shownArguments } from '../provider/stream-items.ts'
 import type { ToolRunner } from '../tool-runner.ts'
-import type { Tool, ToolPolicy } from '../tools/tool.ts'
+import type { ConfinedFolder } from '../tools/confined-folder.ts'
+import type { ToolPolicy } from '../tools/tool.ts'
 import {
   type AgentCall,
   argumentsFrame,
@@ -34,10 +37,11 @@ export interface TurnClient {
   methods(sessionId: string, paused: Paused): ClientMethods
   /** Waits for the answers to questions of an agent that is gone, so that they count when the agent asks again. */
   settleQuestions(): Promise<void>
-  /** Resolves when the updates and requests so far are handled. */
-  settled(): Promise<void>
-  /** Closes the open text, and ends terminals that still run. */
-  end(): void
+  /**
+   * Refuses further requests, ends terminals that still run, waits for what is under way, and records what a call that the
+   * agent never ended has changed.
+   */
+  end(): Promise<void>
   usage(): { used: number; size: number } | null
   /** Rejects when an update or a request could not be recorded. */
   failed: Promise<never>
@@ -52,7 +56,7 @@ export interface TurnClientDependencies {
   isUntitled: boolean
   root: string
   runner: ToolRunner
-  tools: readonly Tool[]
+  files: Pick<ConfinedFolder, 'read'>
   policies: Readonly<Record<string, ToolPolicy>>
   rules: Pick<Rules, 'find'>
   sessions: Pick<WorkSessions, 'capture' | 'writeRepository'>
@@ -76,6 +80,11 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   let paused: Paused = (run) => run()
   /** Decisions about calls of an agent that is gone, by what they ask for. */
   const decided = new Map<string, boolean>()
+  /** Calls of our own tools that run for the agent. */
+  const running = new Set<Promise<unknown>>()
+  /** Calls that wait for a person. */
+  const asking = new Set<string>()
+  let hasEnded = false
 
   const frames = createTurnFrames({
     turn,
@@ -212,8 +221,11 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       return true
     }
     if (await allowedByRule(deps.rules, question, placed, turn)) return true
-    const earlier = decided.get(keyOf(call.name, shownArguments(argumentsOf(call)).arguments_text))
+    const key = keyOf(call.name, shownArguments(argumentsOf(call)).arguments_text)
+    const earlier = isWhole(call) ? decided.get(key) : undefined
     if (earlier !== undefined) {
+      // Each answer counts once.
+      decided.delete(key)
       tell(earlier ? 'approved' : 'denied', 'an earlier answer')
       return earlier
     }
@@ -222,13 +234,16 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     writer.write(statusFrame(call, call.stage))
     const offered = options
       .slice(0, MAX_OPTIONS)
-      .map(({ optionId, name, kind }) => ({ id: optionId, name, kind }))
-    return (await askPerson(question, placed, turn, offered)).approved
+      .map(({ optionId, name, kind }) => ({ id: cutText(optionId, 200), name: cutText(name, 200), kind }))
+    if (asking.has(call.callId)) return null
+    asking.add(call.callId)
+    return (await askPerson(question, placed, turn, offered).finally(() => asking.delete(call.callId)))
+      .approved
   }
 
   async function settleQuestions(): Promise<void> {
     for (const { asked, approval, hasBegun } of record.openCalls()) {
-      if (!asked || approval === null || hasBegun) continue
+      if (!asked || approval === null || hasBegun || asked.notices) continue
       const { tool_call_id: id, tool_name, arguments_text } = asked
       let isApproved = approval === 'approved'
       if (approval === 'requested') {
@@ -250,15 +265,37 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     }
   }
 
+  let reading: Promise<unknown> = Promise.resolve()
+  function inOrder<T>(read: () => Promise<T>): Promise<T> {
+    const next = reading.then(read)
+    reading = next.catch(() => {})
+    return next
+  }
+
+  /** The whole text, or the lines that the agent asks for: it may write the text back. */
+  async function readText({ path, line, limit }: ReadTextFileRequest): Promise<string> {
+    const { bytes } = await deps.files.read(path).catch((error: unknown) => {
+      throw RequestError.internalError(undefined, (error as Error).message)
+    })
+    const text = bytes.toString()
+    if (line == null && limit == null) return text
+    const from = Math.max(0, (line ?? 1) - 1)
+    const lines = text.split('\n')
+    return lines.slice(from, limit == null ? lines.length : from + limit).join('\n')
+  }
+
   /** Runs one of our own tools for the agent, under our policies; its card shows what it did. */
   async function runOwn(name: string, args: object) {
     const call = await inTurn(async () => ownCall(name, args))
-    const outcome = await deps.runner.runFor(call, turn)
+    const run = deps.runner.runFor(call, turn)
+    running.add(run)
+    const outcome = await run.finally(() => running.delete(run))
     if (outcome.isFailed) throw RequestError.internalError(undefined, textOf(outcome.output))
     return outcome
   }
 
   async function methodsAreFor(sessionId: string, wanted: string): Promise<void> {
+    if (hasEnded) throw RequestError.internalError(undefined, 'the answer has ended')
     if (sessionId !== wanted)
       throw RequestError.invalidParams(undefined, 'this session is not being prompted')
   }
@@ -267,12 +304,15 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     settleQuestions,
     usage: frames.usage,
     failed: failing.promise,
-    async settled() {
+    async end() {
+      hasEnded = true
+      await terminals.close()
+      await Promise.allSettled([...running])
       await work
-    },
-    end() {
       frames.closeItem()
-      terminals.close()
+      const [last] = frames.openCalls()
+      if (!last || turn.signal.aborted) return
+      writer.write(...(await afterCall(last)))
     },
     methods(sessionId, pauseWhile) {
       paused = pauseWhile
@@ -290,25 +330,10 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
         },
         async readTextFile(request) {
           await own(request)
-          const { path, line, limit } = request
-          const read = deps.tools.find((tool) => tool.name === 'read_file')
-          if (!read) throw RequestError.methodNotFound('fs/read_text_file')
-          const from = line ?? 1
-          const range =
-            line == null && limit == null
-              ? {}
-              : { start_line: from, ...(limit == null ? {} : { end_line: from + limit - 1 }) }
-          const call = {
-            tenant,
-            conversationId,
-            signal: turn.signal,
-            grant: { network: false, outside: false },
-          }
-          const quiet = { ...call, show: () => {}, confirm: async () => {} }
-          const { output } = await read.run({ path, ...range }, quiet).catch((error: unknown) => {
-            throw RequestError.internalError(undefined, (error as Error).message)
-          })
-          return { content: textOf(output) }
+          if (policies.read_file === 'deny')
+            throw RequestError.internalError(undefined, 'reading is not allowed here')
+          // One after the other: many at once would fill our memory.
+          return await inOrder(async () => ({ content: await readText(request) }))
         },
         async writeTextFile(request) {
           await own(request)
@@ -360,6 +385,11 @@ function commandText(command: unknown): string | null {
 function placedOf({ place, name }: AgentCall): PlacedCall {
   const { response_id: responseId, output_index: outputIndex, item_id: itemId, tool_call_id: callId } = place
   return { callId, name, responseId, outputIndex, itemId }
+}
+
+/** False if the frame shows less than the call: two calls could look the same. */
+function isWhole(call: AgentCall): boolean {
+  return shownArguments(argumentsOf(call)).notices === undefined
 }
 
 function keyOf(name: string, argumentsText: string): string {

@@ -17,6 +17,7 @@ const MAX_TEXT = 8 * 1024 * 1024
 const MAX_ITEMS = 2000
 const MAX_COMMANDS = 200
 const MAX_CALL_ID = 200
+const MAX_NOTE = 100_000
 
 /** Turns the updates of one answer into frames. */
 export interface TurnFrames {
@@ -81,6 +82,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
   }
 
   function say(type: OpenItem['type'], text: string, messageId: string | null): void {
+    if (typeof text !== 'string') throw new TypeError('a text is not a string')
     if (text === '') return
     characters += text.length
     if (characters > MAX_TEXT) throw tooLarge(agent)
@@ -118,12 +120,15 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
   }
 
   function callOf(update: ToolCallUpdate): AgentCall {
-    const id = idOf(update)
-    const known = calls.get(id)
+    const key = idOf(update)
+    const known = calls.get(key)
     if (known) return known
     closeItem()
     step++
-    const place = { ...nextPlace(), tool_call_id: id }
+    const item = nextPlace()
+    // The agent's own id could be one of ours, or one that no client can send.
+    const id = `agent_${item.item_id}`
+    const place = { ...item, tool_call_id: id }
     const kind = update.kind ?? 'other'
     const call: AgentCall = {
       callId: id,
@@ -133,7 +138,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       title: '',
       input: undefined,
       content: [],
-      rawOutput: undefined,
+      rawOutput: '',
       printed: '',
       locations: [],
       startedAt: now(),
@@ -143,9 +148,8 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       hasEnded: false,
       isDenied: false,
     }
-    calls.set(id, call)
+    calls.set(key, call)
     updateCall(call, update)
-    const { tool_call_id: _, ...item } = place
     writer.write(
       { kind: 'output_item.added', ...item, item_type: 'function_call', status: 'in_progress' },
       argumentsFrame(call),
@@ -160,10 +164,10 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     const isNew = !calls.has(idOf(update))
     const call = callOf(update)
     if (call.hasEnded) return
-    const before = call.input
+    const before = 'rawInput' in update ? JSON.stringify(call.input) : null
     updateCall(call, update)
-    if (!isNew && JSON.stringify(before) !== JSON.stringify(call.input)) writer.write(argumentsFrame(call))
-    showOutput(call)
+    if (!isNew && before !== null && before !== JSON.stringify(call.input)) writer.write(argumentsFrame(call))
+    if (update.content || update._meta) showOutput(call)
     const { status } = update
     if (status === 'completed' || status === 'failed') return endCall(call, status)
     // Some agents call a running call pending: only a call that we have asked about is known to wait.
@@ -172,12 +176,14 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     const text = JSON.stringify(next.tool)
     if (text === call.status) return
     call.status = text
+    characters += text.length
+    if (characters > MAX_TEXT) throw tooLarge(agent)
     writer.write(next)
   }
 
   /** Shows the part of the output that is new; an output that was replaced is shown when the call ends. */
   function showOutput(call: AgentCall): void {
-    const text = outputOf({ ...call, rawOutput: undefined }, deps.terminalOutput)
+    const text = outputOf({ ...call, rawOutput: '' }, deps.terminalOutput)
     if (text.length <= call.shown.length || !text.startsWith(call.shown)) return
     const piece = text.slice(call.shown.length)
     call.shown = text
@@ -215,7 +221,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
         ...call,
         tool_type: 'note',
         tool_name: name,
-        ...shownArguments(JSON.stringify(value)),
+        ...shownArguments(noteText(value)),
       },
       { kind: 'tool.status', ...call, tool },
       { kind: 'output_item.done', ...place, item_type: 'note', status: 'completed' },
@@ -242,7 +248,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       }))
       changed({ commands })
     },
-    current_mode_update: ({ currentModeId }) => changed({ mode: cutText(currentModeId, 200) }),
+    current_mode_update: ({ currentModeId }) => changed({ mode: plain(currentModeId, 200) }),
     config_option_update({ configOptions }) {
       const model = configOptions.find((option) => option.category === 'model')
       if (model && 'currentValue' in model) changed({ model: cutText(String(model.currentValue), 200) })
@@ -250,10 +256,10 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     session_info_update({ title }) {
       if (!isUntitled || !title) return
       isUntitled = false
-      writer.write({ kind: 'conversation.retitled', title: cutText(title, 200) })
+      writer.write({ kind: 'conversation.retitled', title: plain(title, 200) })
     },
     usage_update({ used: tokens, size }) {
-      used = { used: tokens, size }
+      if (Number.isSafeInteger(tokens) && Number.isSafeInteger(size)) used = { used: tokens, size }
     },
     notice: (update) => note('notice', withoutType(update)),
     compaction_update: (update) => note('compaction', withoutType(update)),
@@ -297,6 +303,12 @@ function shownBlock(block: ContentBlock): string {
   return `[${block.type}]`
 }
 
+/** A text within its limit; anything else is shown as it came. */
+function plain(value: unknown, most: number): string {
+  if (typeof value !== 'string') throw new TypeError('a text is not a string')
+  return cutText(value, most)
+}
+
 function nameOf(value: unknown): string | null {
   if (typeof value !== 'string') return null
   const plain = value.replaceAll(/[^\w-]+/g, '_').slice(0, 60)
@@ -315,4 +327,10 @@ function idOf({ toolCallId }: { toolCallId: unknown }): string {
     typeof toolCallId === 'string' ? toolCallId : JSON.stringify(toolCallId ?? null),
     MAX_CALL_ID,
   )
+}
+
+/** A note is kept as it came, within a limit. */
+function noteText(value: unknown): string {
+  const text = JSON.stringify(value)
+  return text.length > MAX_NOTE ? JSON.stringify({ text: cutText(text, MAX_NOTE) }) : text
 }
