@@ -158,6 +158,53 @@ async function prompt(
         await say(`wrote ${content}`)
         break
       }
+      case 'append': {
+        const [path = '', ...words] = rest.split(' ')
+        const file = join(session.cwd, path)
+        const { content } = await client.request(methods.client.fs.readTextFile, { sessionId, path: file })
+        const lines = await client.request(methods.client.fs.readTextFile, {
+          sessionId,
+          path: file,
+          line: 2,
+          limit: 2,
+        })
+        await say(JSON.stringify(lines.content))
+        await client.request(methods.client.fs.writeTextFile, {
+          sessionId,
+          path: file,
+          content: content + words.join(' '),
+        })
+        break
+      }
+      case 'write-and-leave':
+        for (let index = 0; index < 20; index++) {
+          const file = join(session.cwd, `left-${index}.txt`)
+          void client
+            .request(methods.client.fs.writeTextFile, { sessionId, path: file, content: rest })
+            .catch(() => {})
+        }
+        break
+      case 'ask-and-leave':
+        void client
+          .request(methods.client.session.requestPermission, {
+            sessionId,
+            toolCall: { toolCallId: 'left', title: rest, kind: 'execute' },
+            options: [{ optionId: 'yes', name: 'Yes', kind: 'allow_once' }],
+          })
+          .catch(() => {})
+        break
+      case 'values': {
+        const fields = `"sessionUpdate":"tool_call","toolCallId":"v","rawOutput":[${'{},'.repeat(Number(rest))}0]`
+        const params = `{"sessionId":"${sessionId}","update":{${fields}}}`
+        // The SDK's stream loses a message that it writes while the pipe is full.
+        await new Promise((resolve) =>
+          process.stdout.write(`{"jsonrpc":"2.0","method":"session/update","params":${params}}\n`, resolve),
+        )
+        break
+      }
+      case 'answer-nothing':
+        process.stdout.write(`{"jsonrpc":"2.0","id":"\\u001b[31mred","result":{}}\n`)
+        break
       case 'read':
         await client
           .request(methods.client.fs.readTextFile, { sessionId, path: rest })

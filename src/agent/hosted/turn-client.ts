@@ -284,17 +284,23 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     return lines.slice(from, limit == null ? lines.length : from + limit).join('\n')
   }
 
+  /** The answer does not end before this has. */
+  function tracked<T>(run: Promise<T>): Promise<T> {
+    running.add(run)
+    const settled = () => void running.delete(run)
+    run.then(settled, settled)
+    return run
+  }
+
   /** Runs one of our own tools for the agent, under our policies; its card shows what it did. */
   async function runOwn(name: string, args: object) {
     const call = await inTurn(async () => ownCall(name, args))
-    const run = deps.runner.runFor(call, turn)
-    running.add(run)
-    const outcome = await run.finally(() => running.delete(run))
+    const outcome = await deps.runner.runFor(call, turn)
     if (outcome.isFailed) throw RequestError.internalError(undefined, textOf(outcome.output))
     return outcome
   }
 
-  async function methodsAreFor(sessionId: string, wanted: string): Promise<void> {
+  function assertPrompted(sessionId: string, wanted: string): void {
     if (hasEnded) throw RequestError.internalError(undefined, 'the answer has ended')
     if (sessionId !== wanted)
       throw RequestError.invalidParams(undefined, 'this session is not being prompted')
@@ -306,8 +312,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     failed: failing.promise,
     async end() {
       hasEnded = true
+      while (running.size > 0) await Promise.allSettled(running)
       await terminals.close()
-      await Promise.allSettled([...running])
       await work
       frames.closeItem()
       const [last] = frames.openCalls()
@@ -316,7 +322,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     },
     methods(sessionId, pauseWhile) {
       paused = pauseWhile
-      const own = (request: { sessionId: string }) => methodsAreFor(request.sessionId, sessionId)
+      const own = (request: { sessionId: string }) => assertPrompted(request.sessionId, sessionId)
       return {
         update(params) {
           const { sessionId: of, update } = (params ?? {}) as { sessionId?: unknown; update?: unknown }
@@ -325,24 +331,24 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
           return inTurn(async () => await frames.update(update)).catch(() => {})
         },
         async requestPermission(request) {
-          await own(request)
+          own(request)
           return await requestPermission(request)
         },
         async readTextFile(request) {
-          await own(request)
+          own(request)
           if (policies.read_file === 'deny')
             throw RequestError.internalError(undefined, 'reading is not allowed here')
           // One after the other: many at once would fill our memory.
           return await inOrder(async () => ({ content: await readText(request) }))
         },
         async writeTextFile(request) {
-          await own(request)
-          await runOwn('write_to_file', { path: request.path, content: request.content })
+          own(request)
+          await tracked(runOwn('write_to_file', { path: request.path, content: request.content }))
           return {}
         },
         async createTerminal(request) {
-          await own(request)
-          return await terminals.create(request, inTurn)
+          own(request)
+          return await tracked(terminals.create(request, inTurn))
         },
         terminalOutput: async (request) => terminals.output(request.terminalId),
         waitForTerminalExit: (request) => terminals.waitForExit(request.terminalId),

@@ -243,8 +243,8 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     plan: ({ entries }) => note('plan', { entries }),
     available_commands_update({ availableCommands }) {
       const commands = availableCommands.slice(0, MAX_COMMANDS).map(({ name, description }) => ({
-        name: cutText(name, 200),
-        description: cutText(description, 500),
+        name: plain(name, 200),
+        description: plain(description, 500),
       }))
       changed({ commands })
     },
