@@ -10,7 +10,7 @@ const isInstalled = ['codex-acp', 'opencode', 'claude-agent-acp'].every((name) =
 )
 if (!isInstalled) {
   console.log('Installing Codex, opencode and Claude Code (once; about 1 GB) …')
-  run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'], folder)
+  run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'], folder)
   // opencode puts its program in place with a script of its own.
   run('node', ['postinstall.mjs'], `${folder}node_modules/opencode-ai`)
 }

@@ -90,7 +90,7 @@ describe('a hostile hosted agent', () => {
     expect(new Set(written)).toEqual(new Set(items.filter((path) => path.startsWith('left-'))))
   })
 
-  it('[T5] can not take the id of a call of ours', async () => {
+  it('[T5] [T14] cannot take the id of a call of ours', async () => {
     const id = await newConversation()
     const lines = Array.from({ length: 6 }, (_, n) =>
       update({
@@ -105,7 +105,7 @@ describe('a hostile hosted agent', () => {
     check(frames)
   })
 
-  it('[T7] sends a message with a million values in vain, and others are answered meanwhile', async () => {
+  it('[T14] sends a message with a million values in vain, and others are answered meanwhile', async () => {
     const id = await newConversation()
     const answering = ask(server, id, '!values 1000000\n!values 1000000\n!values 1000000\n!say the end')
     expect((await server.call('/about')).status).toBe(200)
