@@ -328,7 +328,9 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
           const { sessionId: of, update } = (params ?? {}) as { sessionId?: unknown; update?: unknown }
           // Another session of the same program, for example a child agent's.
           if (of !== sessionId) return
-          return inTurn(async () => await frames.update(update)).catch(() => {})
+          const handle = () => inTurn(async () => await frames.update(update)).catch(() => {})
+          // Paused at once: the agent must not begin its next call before this one's changes are saved.
+          return endsCall(update) ? paused(handle) : handle()
         },
         async requestPermission(request) {
           own(request)
@@ -361,6 +363,11 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       }
     },
   }
+}
+
+function endsCall(update: unknown): boolean {
+  const { status } = (update ?? {}) as { status?: unknown }
+  return status === 'completed' || status === 'failed'
 }
 
 function questionOf(call: AgentCall): Question {
