@@ -285,6 +285,18 @@ export function describeLines(engineName: string, open: OpenStore): void {
       })
     })
 
+    it('[D3] collects the note about the session of a hosted agent with its conversation', async () => {
+      const id = await newConversation(ledger)
+      const place = { threadId: id, namespace: 'hosted', id: `head_${id}` }
+      const typed = { type: 'json', bytes: Buffer.from('{}') }
+      const rest = { parentId: null, state: typed, metadata: typed, values: {}, unchanged: [] }
+      await store.states.put({ ...place, ...rest }, null)
+      await ledger.remove(TENANT, id, 'me')
+      expect(await store.states.get(place)).not.toBeNull()
+      await store.collect()
+      expect(await store.states.get(place)).toBeNull()
+    })
+
     it('[D3] collects events that no line reaches, but only after the retention time', async () => {
       const id = await newConversation(ledger)
       await say(id, 'one', 'two', 'x'.repeat(1_100_000))

@@ -236,6 +236,8 @@ export function* sweep(dialect: Dialect, command: { before: string }): Script<Sw
     if (gone.length === 0) break
     swept = new Set([...swept, ...gone.map((row) => row.conversation_id)])
   }
+  // Notes about the sessions of hosted agents.
+  for (const id of swept) yield* removeStates(dialect, id)
   // Indexes of attachments that are no longer on any line.
   const lost = yield* all({
     compile: () =>
