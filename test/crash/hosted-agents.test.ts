@@ -98,6 +98,19 @@ describe('a hosted agent', () => {
     }
   })
 
+  it('[T14] ends with the server, even if its processes are stopped', async () => {
+    const { id } = await server.client.createConversation({ agent: 'test' })
+    await server.client.sendMessage(id, { content: '!say here\n!stop-itself' })
+    await expect
+      .poll(async () => ofKind(await framesOf(server.client, id), 'message.delta').length, {
+        timeout: 20_000,
+      })
+      .toBe(1)
+    expect(agentPids()).toHaveLength(1)
+    await server.kill()
+    await expect.poll(agentPids, { timeout: 20_000 }).toEqual([])
+  })
+
   it('[R4] counts an answer that was given while the agent was gone', { timeout: 120_000 }, async () => {
     const { id } = await server.client.createConversation({ agent: 'test' })
     const { run_id } = await server.client.sendMessage(id, {

@@ -231,6 +231,16 @@ async function prompt(
       case 'flood':
         for (let index = 0; index < Number(rest); index++) await say(`${index} `)
         break
+      case 'stamps':
+        for (let index = 0; index < Number(rest); index++) {
+          await say(`@${performance.timeOrigin + performance.now()}@ `)
+          await sleep(10)
+        }
+        break
+      case 'stop-itself':
+        // A stopped process doesn't notice that its input has ended.
+        process.kill(process.pid, 'SIGSTOP')
+        break
       case 'hang':
         await new Promise(() => setInterval(() => {}, 1000))
         break

@@ -32,7 +32,8 @@ const GRACE_MS = 1000
  * A watchdog in a group of its own waits until the server has ended, and then kills the agent's group: an agent that ignores
  * the end of its input would otherwise go on working without a record.
  */
-const WATCHDOG = 'read -r _; kill -KILL -- -"$1"'
+// Debian's shell takes no `--` here.
+const WATCHDOG = 'read -r _; kill -KILL "-$1"'
 
 export interface AgentCommand {
   /** The agent's name in the settings. */
