@@ -147,16 +147,17 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
         </div>
       </section>
       {!scroll.isAtEnd && (
-        <Button
-          className="to-end"
-          icon="down"
-          onClick={() => {
-            focusComposer()
-            scroll.toEnd()
-          }}
-        >
-          {text.transcript.toEnd}
-        </Button>
+        <div className="to-end">
+          <Button
+            icon="down"
+            onClick={() => {
+              focusComposer()
+              scroll.toEnd()
+            }}
+          >
+            {text.transcript.toEnd}
+          </Button>
+        </div>
       )}
     </>
   )
