@@ -79,7 +79,8 @@ describe('a hostile hosted agent', () => {
   it('[R4] leaves no call, question or change unrecorded when it ends its answer at once', async () => {
     const id = await newConversation()
     const open = update({ sessionUpdate: 'tool_call', toolCallId: 't', title: 'left open', kind: 'execute' })
-    for (const line of ['!write-and-leave text', '!ask-and-leave touch x', open]) {
+    const left = ['!write-and-leave text', '!ask-and-leave touch x', '!terminal-and-leave touch y', open]
+    for (const line of left) {
       const frames = await ask(server, id, line)
       expect(finalOf(frames).status).not.toBe('failed')
     }

@@ -184,6 +184,9 @@ async function prompt(
             .catch(() => {})
         }
         break
+      case 'terminal-and-leave':
+        void client.createTerminal({ sessionId, command: rest }).catch(() => {})
+        break
       case 'ask-and-leave':
         void client
           .request(methods.client.session.requestPermission, {

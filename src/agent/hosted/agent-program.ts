@@ -206,7 +206,13 @@ function startWatchdog(
   // Without a process id the agent could not be started.
   if (child.pid === undefined) return null
   const argv = ['/bin/sh', '-c', WATCHDOG, 'sh', String(child.pid)]
-  return startProgram({ argv, cwd, environment: {}, confined: null })
+  try {
+    return startProgram({ argv, cwd, environment: {}, confined: null })
+  } catch (error) {
+    // No agent runs without its watchdog.
+    signalGroup(child, 'SIGKILL')
+    throw error
+  }
 }
 
 /** Reads one message per line, within limits, and hands session updates to the turn in their order. */

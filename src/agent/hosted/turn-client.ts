@@ -67,6 +67,8 @@ export interface TurnClientDependencies {
 
 /** The system notes a change when it happens; an agent announces a call just before or while it runs. */
 const TOLERANCE_MS = 1000
+/** How long the end of an answer waits for what is under way. */
+const END_MS = 5000
 const MAX_EDITS = 1000
 const MAX_OPTIONS = 10
 const EDITS = new Set(['edit', 'delete', 'move'])
@@ -284,6 +286,11 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     return lines.slice(from, limit == null ? lines.length : from + limit).join('\n')
   }
 
+  async function settled(): Promise<void> {
+    while (running.size > 0) await Promise.allSettled(running)
+    await terminals.close()
+  }
+
   /** The answer does not end before this has. */
   function tracked<T>(run: Promise<T>): Promise<T> {
     running.add(run)
@@ -312,8 +319,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     failed: failing.promise,
     async end() {
       hasEnded = true
-      while (running.size > 0) await Promise.allSettled(running)
-      await terminals.close()
+      // A call that waits for a person does not hold up the end; it can't run after the run has ended (L8).
+      await Promise.race([settled(), new Promise((resolve) => setTimeout(resolve, END_MS).unref())])
       await work
       frames.closeItem()
       const [last] = frames.openCalls()
