@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { ExportedRow, ExportedSegment, FamilySource, FamilyTarget } from '../core/transfer.ts'
 import type { SegmentId } from '../protocol/ids.ts'
 import type { Database } from './database.ts'
+import { readLayout } from './sql/context/request-blocks.ts'
 import type { Schema } from './sql/schema.ts'
 import type { ThreadRows } from './sql/transfer/export-family.ts'
 
@@ -32,7 +33,7 @@ export function createFamilySource(database: Database): FamilySource {
       const query = { segment: number, upto: segment.upto, after, limit: RESPONSES_AT_ONCE }
       const page = await database.read('exportResponses', query)
       for (const row of page.responses) {
-        const hashes = JSON.parse(row.request_blocks ?? '[]') as string[]
+        const hashes = readLayout(row.request_blocks).blocks
         const fresh = [...new Set(hashes)].filter((hash) => !known.has(hash))
         const blocks = fresh.length === 0 ? [] : await database.read('exportBlocks', fresh)
         for (const hash of fresh) known.add(hash)

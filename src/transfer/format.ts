@@ -104,6 +104,17 @@ const value = {
   value: base64,
 }
 
+const length = z.int().min(0)
+const layoutSchema = z.union([
+  z.array(hash),
+  z.strictObject({
+    blocks: z.array(hash),
+    base: z.strictObject({ id: name, prefix: length, suffix: length }),
+  }),
+])
+/** The blocks of a request, and the earlier request that it shares bytes with. */
+const layout = json.refine((text) => layoutSchema.safeParse(JSON.parse(text)).success)
+
 const row = z.discriminatedUnion('table', [
   z.strictObject({
     table: z.literal('responses'),
@@ -116,7 +127,7 @@ const row = z.discriminatedUnion('table', [
       details: json,
       request: z.string(),
       request_blob: hash.nullable(),
-      request_blocks: json.nullable(),
+      request_blocks: layout.nullable(),
     }),
   }),
   z.strictObject({

@@ -12,6 +12,25 @@ export interface RequestBlock {
   bytes: Uint8Array | null
 }
 
+/**
+ * How a long request is stored. With a base, the blocks hold only the bytes between what it shares with the beginning and the
+ * end of that request.
+ */
+export interface RequestLayout {
+  blocks: string[]
+  base: { id: string; prefix: number; suffix: number } | null
+}
+
+/** A layout without a base is written as a list of hashes. */
+export function writeLayout({ blocks, base }: RequestLayout): string {
+  return JSON.stringify(base ? { blocks, base } : blocks)
+}
+
+export function readLayout(text: string | null): RequestLayout {
+  const value = JSON.parse(text ?? '[]') as string[] | RequestLayout
+  return Array.isArray(value) ? { blocks: value, base: null } : value
+}
+
 export function* knownBlocks({ db, isIn, list }: Dialect, hashes: readonly string[]): Script<string[]> {
   const rows = yield* all(
     db
@@ -64,7 +83,7 @@ export function* releaseBlocks(
   { db }: Dialect,
   requests: readonly { request_blocks: string | null }[],
 ): Script<void> {
-  const hashes = requests.flatMap((one) => JSON.parse(one.request_blocks ?? '[]') as string[])
+  const hashes = requests.flatMap((one) => readLayout(one.request_blocks).blocks)
   for (const hash of hashes.toSorted()) {
     yield* all(db.updateTable('request_blocks').set({ uses: sql<number>`uses - 1` }).where('hash', '=', hash))
   }

@@ -9,7 +9,14 @@ import { isHeld } from '../queue/leases.ts'
 import { leaseLost, noConversation, type Refusable } from '../refusal.ts'
 import type { Schema } from '../schema.ts'
 import { all, first, type Script } from '../script.ts'
-import { type RequestBlock, readBlocks, useBlocks } from './request-blocks.ts'
+import {
+  type RequestBlock,
+  type RequestLayout,
+  readBlocks,
+  readLayout,
+  useBlocks,
+  writeLayout,
+} from './request-blocks.ts'
 
 /** A text that may be too large for its row; `text` is then empty, and a blob holds all of it. */
 export interface SpilledText {
@@ -21,6 +28,8 @@ export interface SpilledText {
 export interface StoredRequest {
   text: string
   blocks: RequestBlock[] | null
+  /** The earlier request whose beginning and end it shares; the blocks then hold the rest. */
+  base: RequestLayout['base']
 }
 
 export function* beginResponse(
@@ -44,8 +53,10 @@ export function* beginResponse(
     const before = yield* first(db.selectFrom('responses').select('id').where('id', '=', id))
     if (before) return { isStored: true }
   }
-  if (request.blocks && !(yield* useBlocks(dialect, request.blocks))) return { isStored: false }
   const place = yield* placeOfRun(dialect, runId)
+  if (request.base && !(yield* isInSegment(dialect, request.base.id, place.segment)))
+    return { isStored: false }
+  if (request.blocks && !(yield* useBlocks(dialect, request.blocks))) return { isStored: false }
   yield* all(
     dialect.db.insertInto('responses').values({
       id,
@@ -56,10 +67,18 @@ export function* beginResponse(
       details: JSON.stringify(details),
       request: request.text,
       request_blob: null,
-      request_blocks: request.blocks && JSON.stringify(request.blocks.map((block) => block.hash)),
+      request_blocks:
+        request.blocks &&
+        writeLayout({ blocks: request.blocks.map((block) => block.hash), base: request.base }),
     }),
   )
   return { isStored: true }
+}
+
+/** A base is in the same segment: a segment loses its end first, so a base outlives the requests that need it. */
+function* isInSegment({ db }: Dialect, id: string, segment: number): Script<boolean> {
+  const row = yield* first(db.selectFrom('responses').select('segment').where('id', '=', id))
+  return row?.segment === segment
 }
 
 /** The end of the segment that a run writes to. */
@@ -111,8 +130,15 @@ type Row = Omit<Schema['responses'], 'segment' | 'request' | 'request_blob' | 'r
   end_details: string | null
 }
 
+/** A request as it is stored; null blocks when its row or a blob has it whole. */
+export interface ReadRequest extends SpilledText {
+  blocks: Uint8Array[] | null
+  layout: RequestLayout | null
+}
+
 export interface ReadResponse extends StoredResponse {
-  request: SpilledText & { blocks: Uint8Array[] | null; hashes: string[] | null }
+  /** The request, then its base, then the base's base. */
+  requests: ReadRequest[]
   response: SpilledText | null
 }
 
@@ -200,24 +226,39 @@ export function* readResponse(
   const head = yield* findHead(dialect, query.tenant, query.conversationId, 'read')
   if (!head) return noConversation
   for (const part of (yield* lineOf(dialect, head.head_segment, head.seq)).toReversed()) {
-    const bodies = [
-      'r.request',
-      'r.request_blob',
-      'r.request_blocks',
-      'e.response',
-      'e.response_blob',
-    ] as const
+    const bodies = ['e.response', 'e.response_blob'] as const
     const row = yield* first(rowsOn(dialect, part).select(bodies).where('r.id', '=', query.id))
     if (!row) continue
-    const hashes = row.request_blocks === null ? null : (JSON.parse(row.request_blocks) as string[])
-    const blocks = hashes && (yield* readBlocks(dialect, hashes))
     return {
       ...asStored(row),
-      request: { text: row.request, blob: row.request_blob, blocks, hashes },
+      requests: yield* readRequests(dialect, query.id, part.segment),
       response: row.response === null ? null : { text: row.response, blob: row.response_blob },
     }
   }
   return { refused: 'response_not_found', why: 'The conversation has no such response.' }
+}
+
+/** More bases than any writer uses: the rows were not written by us. */
+const MAX_BASES = 300
+
+function* readRequests(dialect: Dialect, id: string, segment: number): Script<ReadRequest[]> {
+  const found: ReadRequest[] = []
+  for (let next: string | undefined = id; next !== undefined; ) {
+    const row: { request: string; request_blob: string | null; request_blocks: string | null } | undefined =
+      yield* first(
+        dialect.db
+          .selectFrom('responses')
+          .select(['request', 'request_blob', 'request_blocks'])
+          .where('id', '=', next)
+          .where('segment', '=', segment),
+      )
+    if (!row || found.length > MAX_BASES) throw new Error(`the request ${next} is missing`)
+    const layout: RequestLayout | null = row.request_blocks === null ? null : readLayout(row.request_blocks)
+    const blocks = layout && (yield* readBlocks(dialect, layout.blocks))
+    found.push({ text: row.request, blob: row.request_blob, blocks, layout })
+    next = layout?.base?.id
+  }
+  return found
 }
 
 function asStored(row: Row): StoredResponse {

@@ -13,7 +13,7 @@ import type {
 import { isTerminalKind } from '../../../protocol/frame-kinds.ts'
 import type { AnyFrame } from '../../../protocol/frames.ts'
 import { type ConversationId, isId } from '../../../protocol/ids.ts'
-import { useBlocks } from '../context/request-blocks.ts'
+import { readLayout, useBlocks } from '../context/request-blocks.ts'
 import { audit } from '../conversations/audit.ts'
 import type { Dialect } from '../dialect.ts'
 import type { Refusable } from '../refusal.ts'
@@ -309,7 +309,7 @@ function* importResponses(dialect: Dialect, rows: readonly ExportedRow[]): Scrip
   const bytes = new Map(
     rowsOf(rows, 'request_blocks').map((row) => [row.hash, Buffer.from(row.bytes, 'base64')]),
   )
-  const used = added.flatMap((row) => JSON.parse(row.request_blocks ?? '[]') as string[])
+  const used = added.flatMap((row) => readLayout(row.request_blocks).blocks)
   const blocks = used.map((hash) => ({ hash, bytes: bytes.get(hash) ?? null }))
   if (!(yield* useBlocks(dialect, blocks))) throw new InvalidFile('a request block is missing')
   yield* insertAll(
