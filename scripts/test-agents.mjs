@@ -10,7 +10,12 @@ const isInstalled = ['codex-acp', 'opencode', 'claude-agent-acp'].every((name) =
 )
 if (!isInstalled) {
   console.log('Installing Codex, opencode and Claude Code (once; about 1 GB) …')
-  run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'], folder)
+  // Not `npm ci`, which requires the optional packages of all platforms, even those that a registry lacks.
+  run(
+    'npm',
+    ['install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'],
+    folder,
+  )
   // opencode puts its program in place with a script of its own.
   run('node', ['postinstall.mjs'], `${folder}node_modules/opencode-ai`)
 }

@@ -4,6 +4,7 @@ import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import * as z from 'zod'
 import { agentPresets } from './agent-presets.ts'
+import { defaultUpstreams, type Upstreams } from './agent-routing.ts'
 import type { S3Place } from './object-storage/s3.ts'
 import {
   type agentContexts,
@@ -48,6 +49,10 @@ export interface Config {
   tools: Record<string, 'allow' | 'ask' | 'deny'>
   mcpServers: z.infer<typeof mcpServers>
   agents: z.infer<typeof agents>
+  /** Hosted agents reach their model servers through the gateway. */
+  gateway: boolean
+  /** The model servers of the gateway. */
+  gatewayUpstreams: Upstreams
   /** The values of the variables that hosted agents may get. */
   agentVariables: Record<string, string>
   /** All environment variables that commands see. */
@@ -130,6 +135,11 @@ export function readConfig(
     tools: given.tools ?? {},
     mcpServers: given.mcpServers ?? {},
     agents: given.agents ?? {},
+    gateway: given.gateway ?? true,
+    gatewayUpstreams: {
+      openai: given.gatewayOpenaiUrl ?? defaultUpstreams.openai,
+      anthropic: given.gatewayAnthropicUrl ?? defaultUpstreams.anthropic,
+    },
     agentVariables: agentVariables(environment, given.agents ?? {}),
     commandEnvironment: commandEnvironment(environment, given.commandEnv ?? []),
     sandbox: given.sandbox ?? 'auto',

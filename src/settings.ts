@@ -275,6 +275,36 @@ export const settings = {
     schema: z.union([agents, z.string().transform(jsonIn).pipe(agents)]),
     inFile: 'trusted',
   },
+  gateway: {
+    flag: '--gateway <when>',
+    variable: 'WAYMARK_GATEWAY',
+    about:
+      'Record the model requests of hosted agents, which then reach their model servers through this server: yes or no. ' +
+      'Default: yes.',
+    must: 'be yes or no',
+    schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
+    inFile: 'trusted',
+  },
+  gatewayOpenaiUrl: {
+    flag: '--gateway-openai-url <url>',
+    variable: 'WAYMARK_GATEWAY_OPENAI_URL',
+    about:
+      'The OpenAI server that the gateway passes requests of agents on to, unless an agent is configured for another. ' +
+      'Default: https://api.openai.com/v1.',
+    must: 'be a URL that starts with http:// or https://, without a user or password',
+    schema: modelUrl,
+    inFile: 'never',
+  },
+  gatewayAnthropicUrl: {
+    flag: '--gateway-anthropic-url <url>',
+    variable: 'WAYMARK_GATEWAY_ANTHROPIC_URL',
+    about:
+      'The Anthropic server that the gateway passes requests of agents on to, unless an agent is configured for another. ' +
+      'Default: https://api.anthropic.com.',
+    must: 'be a URL that starts with http:// or https://, without a user or password',
+    schema: modelUrl,
+    inFile: 'never',
+  },
   conversationContexts: {
     flag: null,
     variable: 'WAYMARK_CONVERSATION_CONTEXTS',

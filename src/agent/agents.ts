@@ -2,18 +2,21 @@ import type { Agent } from '../core/agent.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { HostedAgent } from './hosted/hosted-agent.ts'
 
-/** Answers each conversation with the agent that it has chosen: Waymark's own, or a hosted one. */
+/** Answers each message: Waymark's own agent, the hosted one that the conversation has chosen, or one in its own terminal. */
 export function createAgents(deps: {
   ledger: Pick<Ledger, 'conversation'>
   own: Agent
   /** Loaded on first use: most servers host no agent. */
   hosted(): Promise<Pick<HostedAgent, 'run'>>
+  /** Agents in their own terminals, which are only watched. */
+  observed: Pick<Agent, 'run'>
 }): Agent {
-  const { ledger, own, hosted } = deps
+  const { ledger, own, hosted, observed } = deps
   const isHosted = async (tenant: string, id: Parameters<Ledger['conversation']>[1]) =>
     (await ledger.conversation(tenant, id)).agent !== null
   return {
     async run(turn) {
+      if (turn.message.extras.observed !== undefined) return await observed.run(turn)
       if (!(await isHosted(turn.tenant, turn.conversationId))) return await own.run(turn)
       return await (await hosted()).run(turn)
     },

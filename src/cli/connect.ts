@@ -8,6 +8,11 @@ import { CommandError } from './output.ts'
 
 /** Connects to the server named in the settings, or to the one running for this project. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
+  return createClient(await serverOf(flags))
+}
+
+/** The address and token of that server. */
+export async function serverOf(flags: Record<string, unknown>): Promise<{ url: string; token: string }> {
   const config = configAbove(flags)
   await checkFile(config)
   const url = config.url ?? (await readServerNote(config.privateDir))?.url
@@ -16,7 +21,7 @@ export async function connect(flags: Record<string, unknown>): Promise<Client> {
   }
   const token = config.token ?? (await readToken(config.privateDir))
   if (!token) throw new CommandError('no token found; set WAYMARK_TOKEN')
-  return createClient({ url, token })
+  return { url, token }
 }
 
 const SENDS_TOKEN = new Set(['url', 'token'])

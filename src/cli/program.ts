@@ -24,6 +24,7 @@ import { rebuildCommand } from './rebuild.ts'
 import { resetCommand } from './reset.ts'
 import { restoreCommand } from './restore.ts'
 import { rulesCommand } from './rules.ts'
+import { runCommand } from './run.ts'
 import { sendCommand } from './send.ts'
 import { serveCommand } from './serve.ts'
 import { stopCommand } from './stop.ts'
@@ -43,6 +44,7 @@ Examples:
   waymark serve                       serve the project in this folder
   waymark chat                        chat with the agent
   waymark send "fix the tests"        send one message and wait for the answer
+  waymark run -- codex                record an agent in its own terminal
   waymark log                         show the most recently changed conversation
   waymark fork --before msg_01m7…     fork to reword a message
   waymark diff                        show changes since the last approval
@@ -66,6 +68,7 @@ Examples:
     memoryCommand,
     modelsCommand,
     agentsCommand,
+    runCommand,
     acpCommand,
     checkpointsCommand,
     diffCommand,

@@ -37,6 +37,7 @@ import type {
   Stopped,
 } from '../protocol/api/runs.ts'
 import type { About, AgentList, ModelList } from '../protocol/api/service.ts'
+import type { KeepTerminal, Terminal } from '../protocol/api/terminals.ts'
 import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
 import type {
@@ -121,6 +122,10 @@ export interface Client {
   models(): Promise<ModelList>
   /** The hosted agents that conversations can choose. */
   agents(): Promise<AgentList>
+  /** Records an agent that runs in its own terminal; repeat it while the agent runs. */
+  keepTerminal(id: string, body: KeepTerminal): Promise<Terminal>
+  /** The agent in the terminal has ended. */
+  endTerminal(id: string): Promise<Terminal>
   /** Null when the server can read and write; otherwise the reason why not. */
   notReady(): Promise<string | null>
   messages(id: string, query?: Paging): Promise<MessageList>
@@ -236,6 +241,8 @@ export function createClient(options: ClientOptions): Client {
     about: () => json('/about'),
     models: () => json('/models'),
     agents: () => json('/agents'),
+    keepTerminal: (id, body) => json(`/terminals/${encodeURIComponent(id)}`, { method: 'PUT', body }),
+    endTerminal: (id) => json(`/terminals/${encodeURIComponent(id)}`, { method: 'DELETE' }),
     async notReady() {
       const response = await (client.fetch ?? fetch)(`${client.url}/api/v1/ready`).catch((cause: unknown) => {
         throw new ConnectionError(client.url, cause)

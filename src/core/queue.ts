@@ -67,6 +67,8 @@ export interface EnqueueCommand {
   extras?: MessageExtras
   /** True if the sender may change files; otherwise a person with that scope must approve each tool that does. */
   mayChangeFiles: boolean
+  /** The worker that alone may claim it until the time is over. */
+  reserve?: { worker: string; leaseMs: number }
   idempotency?: Idempotency
 }
 
@@ -78,6 +80,8 @@ export interface MessageExtras {
   attachments?: Attachment[]
   /** Limits which files snippets may come from. */
   ragScope?: RagScope
+  /** The message was typed into this agent's own terminal, and that agent answers it. */
+  observed?: string
 }
 
 export interface Attachment {

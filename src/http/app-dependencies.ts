@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Agent } from '../core/agent.ts'
 import type { AttachmentStore } from '../core/attachments.ts'
@@ -23,6 +24,22 @@ export interface AppEnv {
   Bindings: HttpBindings
 }
 
+/** The recording gateway, and the terminals of the agents that use it. */
+export interface GatewayDependencies {
+  /** Answers everything below `/gateway/`; it checks the key itself. */
+  serve(request: IncomingMessage, response: ServerResponse): Promise<void>
+  /** Model servers that every terminal may use, as origins. */
+  origins: readonly string[]
+  keep(terminal: {
+    tenant: string
+    id: string
+    key: string
+    agent: string
+    upstreams: Record<string, string>
+  }): { conversations: string[] }
+  end(tenant: string, id: string): Promise<{ conversations: string[] }>
+}
+
 export interface AppDependencies {
   ledger: Ledger
   queue: Queue
@@ -39,6 +56,7 @@ export interface AppDependencies {
   responses: Pick<Responses, 'list' | 'get' | 'usage' | 'memories'>
   collector: Collecting
   collection: Pick<CollectionStore, 'audit'>
+  gateway: GatewayDependencies
   exports: Exports
   imports: Imports
   /** Returns a path for a new temporary file in the data folder. */

@@ -11,6 +11,7 @@ import { addPages } from './pages.ts'
 import { answerProblem } from './problem.ts'
 import { addContextRoutes } from './routes/context.ts'
 import { addConversationRoutes } from './routes/conversations.ts'
+import { addGateway, addTerminalRoutes } from './routes/gateway.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
 import { addRunRoutes } from './routes/runs.ts'
@@ -72,6 +73,7 @@ export function createApp(deps: AppDependencies): App {
   const document = api.getOpenAPI31Document(description)
   app.route('/api/v1', api)
   addAliases(app)
+  addGateway(app, deps)
   // Also at the root, where monitoring tools expect them.
   addServiceRoutes(app, deps)
   for (const path of ['/openapi.json', '/api/v1/openapi.json']) app.get(path, (c) => c.json(document))
@@ -92,15 +94,23 @@ const PUBLIC = new Set([
   '/',
 ])
 const PAGE = /^\/c\/[^/]+(\/[^/]+)?$/
+/** Agents send their own credentials here; the gateway has keys of its own. */
+const GATEWAY = /^\/gateway\//
 
 function isPublic(c: Context, { web }: Pick<AppDependencies, 'web'>): boolean {
   const { path } = c.req
-  return PUBLIC.has(path) || PAGE.test(path) || (web?.files.has(path) ?? false) || isPerson(c)
+  return (
+    PUBLIC.has(path) ||
+    PAGE.test(path) ||
+    GATEWAY.test(path) ||
+    (web?.files.has(path) ?? false) ||
+    isPerson(c)
+  )
 }
 
 /** A browser navigation outside the API: answered with the page, or with a 404 page. */
 function isPerson({ req }: Context): boolean {
-  const isOfApi = /^\/(api|commands|threads|metrics)(\/|$)/.test(req.path)
+  const isOfApi = /^\/(api|commands|threads|metrics|gateway)(\/|$)/.test(req.path)
   return req.method === 'GET' && !isOfApi && /\btext\/html\b/.test(req.header('accept') ?? '')
 }
 
@@ -121,6 +131,7 @@ function createApi(deps: AppDependencies): App {
   addContextRoutes(api, deps)
   addUpkeepRoutes(api, deps)
   addTransferRoutes(api, deps)
+  addTerminalRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api
 }

@@ -19,8 +19,12 @@ import { type Agent, ModelFailure } from '../core/agent.ts'
 import type { Log } from '../core/log.ts'
 import type { Embedder } from '../core/retrieval.ts'
 import { startDemoModel } from '../demo-model/server.ts'
+import { createGateway } from '../gateway/gateway.ts'
+import { createHostedTraffic } from '../gateway/hosted-traffic.ts'
+import { createObservedSessions } from '../gateway/observed-sessions.ts'
 import { changedFiles } from '../git/status.ts'
 import { describeRepository } from '../git/user-repository.ts'
+import type { GatewayDependencies } from '../http/app-dependencies.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from '../retrieval/embedders.ts'
 import { createRetrieval, type Retrieval } from '../retrieval/retrieval.ts'
 import type { FoundSandbox, Place } from '../sandbox/confined-place.ts'
@@ -42,6 +46,7 @@ const LOAD_AFTER_MS = 1500
 export interface Answering {
   models: Models
   listAgents: HostedAgents['list']
+  gateway: Omit<GatewayDependencies, 'origins'>
   /** The sandbox that commands run in, or why there is none. */
   sandbox: { name: string | null; why: string | null; isRequired: boolean }
   /** The parts that would be sent with the next message. */
@@ -57,6 +62,7 @@ export async function startAnswering(
   store: Store,
   files: ProjectFiles,
   log: Log,
+  gatewayUrl: () => string,
 ): Promise<Answering> {
   const { ledger, queue, states, results } = store
   const { commandEnvironment: environment, tools: policies, maxModelCalls, maxRuns } = config
@@ -86,7 +92,23 @@ export async function startAnswering(
     sandbox: confinementOf(config, found, realOf(config.project)),
     log,
   })
-  const hostedAgents = createHostedAgents(config)
+  const hostedAgents = createHostedAgents(config, gatewayUrl)
+  const worker = randomBytes(8).toString('hex')
+  const leaseMs = config.leaseSeconds * 1000
+  const recording = { responses: store.responses, clock: systemClock, log }
+  const traffic = createHostedTraffic(recording)
+  const observed = createObservedSessions({
+    ...recording,
+    ledger,
+    queue,
+    states,
+    sessions: files.sessions,
+    keep: results.keep,
+    workspaceId: config.workspaceId,
+    worker,
+    leaseMs,
+  })
+  const gateway = createGateway({ access: (key) => traffic.access(key) ?? observed.access(key), log })
   const own = createAgent({
     ledger,
     states,
@@ -124,21 +146,22 @@ export async function startAnswering(
       rules: store.rules,
       results,
       attachments: store.attachments,
+      traffic,
       clock: systemClock,
       log,
     })
   }
-  const agent = createAgents({ ledger, own, hosted: () => (hosted ??= openHosted()) })
-  const worker = createRunWorker({
+  const agent = createAgents({ ledger, own, hosted: () => (hosted ??= openHosted()), observed })
+  const runWorker = createRunWorker({
     ledger,
     queue,
     states,
     agent,
     sessions: files.sessions,
     log,
-    worker: randomBytes(8).toString('hex'),
+    worker,
     workspaceIds: files.sessions.workspaceIds,
-    leaseMs: config.leaseSeconds * 1000,
+    leaseMs,
     maxRuns,
   })
   const loading = setTimeout(() => void loadGraph(), LOAD_AFTER_MS)
@@ -146,12 +169,14 @@ export async function startAnswering(
     models,
     listAgents: hostedAgents.list,
     sandbox: { name: found.sandbox?.name ?? null, why: found.why, isRequired: config.sandbox === 'required' },
-    active: worker.active,
+    gateway: { serve: gateway.serve, keep: observed.keep, end: observed.end },
+    active: runWorker.active,
     preview: agent.preview,
     filesChanged: async (id) => void (await retrieval.sync(id)),
     async stop() {
       clearTimeout(loading)
-      await worker.stop()
+      await observed.close()
+      await runWorker.stop()
       await (await hosted)?.close()
       await mcp.close()
       await retrieval.close()

@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { AgentCommand } from '../agent/hosted/agent-program.ts'
 import { agentPresets } from '../agent-presets.ts'
+import { routingOf } from '../agent-routing.ts'
 import type { Config } from '../config.ts'
 import { ModelFailure } from '../core/agent.ts'
 import type { AgentList } from '../protocol/api/service.ts'
@@ -23,7 +24,8 @@ interface Known {
   install: string | null
 }
 
-export function createHostedAgents(config: Config): HostedAgents {
+/** `gatewayUrl` is the address of this server's gateway, known once it listens. */
+export function createHostedAgents(config: Config, gatewayUrl: () => string): HostedAgents {
   // Never a program from the project: starting an agent must not run the project's code.
   const path = programPath(config)
   const known = new Map<string, Known>()
@@ -40,6 +42,15 @@ export function createHostedAgents(config: Config): HostedAgents {
       mode: mode ?? null,
       install: null,
     })
+  }
+
+  function routed(agent: Known, environment: Record<string, string>): AgentCommand['routing'] {
+    if (!config.gateway) return null
+    const { upstreams, through } = routingOf(agent.command, environment, config.gatewayUpstreams)
+    return {
+      upstreams,
+      environment: (key) => through((name) => `${gatewayUrl()}/${key}/${name}`).environment,
+    }
   }
 
   return {
@@ -65,7 +76,13 @@ export function createHostedAgents(config: Config): HostedAgents {
         throw new ModelFailure('agent_not_installed', text, { isRetryable: false })
       }
       const environment = { ...config.commandEnvironment, ...agent.environment, PATH: path }
-      return { name, argv: [program, ...agent.args], environment, mode: agent.mode }
+      return {
+        name,
+        argv: [program, ...agent.args],
+        environment,
+        mode: agent.mode,
+        routing: routed(agent, environment),
+      }
     },
   }
 }

@@ -83,7 +83,8 @@ export async function startServer(given: Config): Promise<RunningServer> {
     // No other process holds runs of this store: release their leases instead of waiting for them to expire.
     if (store.isSingleProcess) await store.queue.release()
     files = openProjectFiles(config, store, log)
-    answering = await startAnswering(config, store, files, log)
+    let ownUrl = ''
+    answering = await startAnswering(config, store, files, log, () => `${ownUrl}/gateway`)
     files.onFilesChanged(answering.filesChanged)
     const retentionMs = config.retentionHours * HOUR_MS
     const { dropUnreachable } = files
@@ -136,12 +137,14 @@ export async function startServer(given: Config): Promise<RunningServer> {
       ...lines,
       ...transfers,
       isOnlyServer,
+      gateway: { ...answering.gateway, origins: gatewayOrigins(config) },
       clock: systemClock,
       ...signIn,
       ...address,
     })
     collector.start(config.gcMinutes * 60_000)
     const url = `http://${hostInUrl(host)}:${http.port}`
+    ownUrl = url
     const withdraw = await announceServer(config.privateDir, url)
     return {
       url,
@@ -169,6 +172,10 @@ export async function startServer(given: Config): Promise<RunningServer> {
 function webFolder(): string {
   const isBuilt = import.meta.url.endsWith('.js')
   return fileURLToPath(new URL(isBuilt ? '../web/' : '../../dist/web/', import.meta.url))
+}
+
+function gatewayOrigins({ gatewayUpstreams }: Config): string[] {
+  return Object.values(gatewayUpstreams).map((url) => new URL(url).origin)
 }
 
 function hostInUrl(host: string): string {

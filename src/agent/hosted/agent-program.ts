@@ -40,6 +40,12 @@ export interface AgentCommand {
   name: string
   argv: readonly string[]
   environment: Readonly<Record<string, string>>
+  /** How its model traffic is recorded; null when it isn't. */
+  routing: {
+    upstreams: Readonly<Record<string, string>>
+    /** The variables that send its traffic to the gateway with this key. */
+    environment(key: string): Record<string, string>
+  } | null
   /** The session mode to select, by the agent's own id for it; null for the agent's default. */
   mode: string | null
 }

@@ -16,7 +16,7 @@ import type { ConfinedFolder } from '../tools/confined-folder.ts'
 import type { ToolResults } from '../tools/conversation.ts'
 import type { Tool, ToolPolicy } from '../tools/tool.ts'
 import type { AgentCommand, AgentProgram } from './agent-program.ts'
-import { createPrograms, type Programs, type SessionModes } from './programs.ts'
+import { createPrograms, type Programs, type ProgramTraffic, type SessionModes } from './programs.ts'
 import { seedOf } from './seed.ts'
 import { createSessionPlaces, type SessionHandle } from './session-place.ts'
 import { createTurnClient, type TurnClient } from './turn-client.ts'
@@ -36,6 +36,8 @@ export interface HostedAgentDependencies {
   rules: Pick<Rules, 'find'>
   results: ToolResults
   attachments: { read(sha256: string): Promise<string> }
+  /** Records the agents' model requests. */
+  traffic: ProgramTraffic & { during(turn: Turn): () => Promise<void> }
   clock: Clock
   log: Pick<Log, 'error'>
 }
@@ -55,7 +57,7 @@ const nothingUsed = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
   const { ledger, states, clock } = deps
   const places = createSessionPlaces(states)
-  const programs: Programs = createPrograms({ log: deps.log })
+  const programs: Programs = createPrograms({ log: deps.log, traffic: deps.traffic })
 
   async function run(turn: Turn): Promise<TurnOutcome> {
     const { tenant, conversationId, signal, writer, workspaceId } = turn
@@ -73,6 +75,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     writer.write(...closeCalls(turn.record))
     const cwd = deps.root(workspaceId)
     const command = deps.command(name)
+    const recorded = deps.traffic.during(turn)
     const program = await programs.get({ conversationId, cwd, command, signal })
     try {
       const session = await opened(program, async () => {
@@ -82,6 +85,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
       })
       return await prompt(turn, program, session, client)
     } finally {
+      await recorded()
       programs.rest(conversationId, program)
     }
   }

@@ -40,7 +40,21 @@ interface Running {
   idle: NodeJS.Timeout | null
 }
 
-export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
+/** Gives the programs of hosted agents keys for the gateway. */
+export interface ProgramTraffic {
+  open(
+    conversationId: ConversationId,
+    upstreams: Readonly<Record<string, string>>,
+  ): { key: string; close(): void }
+}
+
+export function createPrograms({
+  log,
+  traffic,
+}: {
+  log: Pick<Log, 'error'>
+  traffic: ProgramTraffic
+}): Programs {
   const running = new Map<ConversationId, Running>()
 
   function drop(conversationId: ConversationId, one: Running): Promise<void> {
@@ -49,6 +63,25 @@ export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
     return one.program.close().catch((error: unknown) => {
       log.error({ err: error }, 'an agent could not be closed')
     })
+  }
+
+  async function start(
+    conversationId: ConversationId,
+    cwd: string,
+    command: AgentCommand,
+    signal: AbortSignal,
+  ): Promise<AgentProgram> {
+    if (!command.routing) return await startAgentProgram(command, cwd, signal)
+    const { key, close } = traffic.open(conversationId, command.routing.upstreams)
+    const environment = { ...command.environment, ...command.routing.environment(key) }
+    try {
+      const program = await startAgentProgram({ ...command, environment }, cwd, signal)
+      void program.ended.then(close)
+      return program
+    } catch (error) {
+      close()
+      throw error
+    }
   }
 
   return {
@@ -61,7 +94,7 @@ export function createPrograms({ log }: { log: Pick<Log, 'error'> }): Programs {
         return found.program
       }
       if (found) await drop(conversationId, found)
-      const program = await startAgentProgram(command, cwd, signal)
+      const program = await start(conversationId, cwd, command, signal)
       running.set(conversationId, { key, program, sessions: new Map(), idle: null })
       return program
     },

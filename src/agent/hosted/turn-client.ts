@@ -10,9 +10,10 @@ import type { Turn } from '../../core/agent.ts'
 import { cutText } from '../../core/limits.ts'
 import type { Log } from '../../core/log.ts'
 import { MAX_QUESTION_CHARACTERS, type Mode, type Question, type Rules } from '../../core/questions.ts'
-import { type CapturedChange, labels, type WorkSessions } from '../../core/work-sessions.ts'
+import { labels, type WorkSessions } from '../../core/work-sessions.ts'
 import type { FrameDraft } from '../../protocol/frames.ts'
 import { allowedByRule, approvalFrame, askPerson, type PlacedCall } from '../approvals.ts'
+import { capturedFrames } from '../captured-frames.ts'
 import type { FunctionCall } from '../provider/mapping.ts'
 import { shownArguments } from '../provider/stream-items.ts'
 import type { ToolRunner } from '../tool-runner.ts'
@@ -65,11 +66,8 @@ export interface TurnClientDependencies {
   log: Pick<Log, 'error'>
 }
 
-/** The system notes a change when it happens; an agent announces a call just before or while it runs. */
-const TOLERANCE_MS = 1000
 /** How long the end of an answer waits for what is under way. */
 const END_MS = 5000
-const MAX_EDITS = 1000
 const MAX_OPTIONS = 10
 const EDITS = new Set(['edit', 'delete', 'move'])
 
@@ -113,29 +111,14 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   async function afterCall(call: AgentCall): Promise<FrameDraft[]> {
     const captured = await capture(call.title || call.name)
     if (!captured) return []
+    if (call.isDenied) return [captured.frame]
     const others = frames.openCalls()
     const named = new Set(pathsOf(call).map((path) => relativeTo(deps.root, path)))
-    const edits = captured.changes.slice(0, MAX_EDITS).flatMap((change): FrameDraft[] => {
-      if (call.isDenied || isEarlier(change, call)) return []
+    return capturedFrames(captured, {
+      startedAt: call.startedAt,
       // With several calls at work at once, only one that names the file is known to have changed it.
-      const isKnown = others.length === 0 || named.has(change.path)
-      const { changedAt: _, diff, ...edit } = change
-      const { tool_call_id, ...place } = call.place
-      return [
-        {
-          kind: 'file.edit',
-          ...(isKnown ? { ...place, tool_call_id } : {}),
-          ...edit,
-          ...(diff === null ? {} : { diff }),
-        },
-      ]
+      callFor: (path) => (others.length === 0 || named.has(path) ? call.place : null),
     })
-    return [captured.frame, ...edits]
-  }
-
-  /** True if the file was changed before the call began: by a person, or by another program. */
-  function isEarlier({ changedAt }: CapturedChange, call: AgentCall): boolean {
-    return changedAt !== null && changedAt < call.startedAt - TOLERANCE_MS
   }
 
   async function capture(title: string) {

@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import type { Fence } from '../../../core/agent-states.ts'
 import type { Claim, ClaimCommand, MessageExtras } from '../../../core/queue.ts'
 import type { ConversationId, RunId } from '../../../protocol/ids.ts'
@@ -7,7 +6,7 @@ import { lockConversations } from '../lock.ts'
 import type { Schema } from '../schema.ts'
 import { all, first, type Script } from '../script.ts'
 import { lockWorkspace } from '../work-sessions/work-changes.ts'
-import { leaveQueue, lockQueued } from './queue.ts'
+import { leaseEnd, leaveQueue, lockQueued } from './queue.ts'
 import { openRun, takeRun } from './runs.ts'
 
 /** Candidates per claim: other workers may claim the first ones before this one does. */
@@ -102,6 +101,11 @@ function* candidates(
           ]),
           eb.and([
             eb('q.state', '=', 'waiting'),
+            eb.or([
+              eb('q.worker', 'is', null),
+              eb('q.worker', '=', command.worker),
+              eb('q.lease_until', '<=', nowMs),
+            ]),
             eb.not(
               eb.exists(
                 eb
@@ -177,8 +181,4 @@ export function* isHeld(dialect: Dialect, { conversationId, runId, epoch }: Fenc
   yield* lockConversations(dialect, [conversationId])
   const run = yield* first(dialect.db.selectFrom('runs').select(['epoch', 'ended']).where('id', '=', runId))
   return run?.epoch === epoch && run.ended === 0
-}
-
-function leaseEnd({ nowMs }: Dialect, leaseMs: number) {
-  return sql<number>`${nowMs} + cast(${leaseMs} as bigint)`
 }

@@ -55,8 +55,8 @@ export function* enqueue(
       extras: command.extras ? JSON.stringify(command.extras) : null,
       may_change_files: command.mayChangeFiles ? 1 : 0,
       state: 'waiting',
-      worker: null,
-      lease_until: null,
+      worker: command.reserve?.worker ?? null,
+      lease_until: command.reserve ? leaseEnd(dialect, command.reserve.leaseMs) : null,
       cancelled_by: null,
       created_at: timestamp(now),
       started_at: null,
@@ -65,6 +65,11 @@ export function* enqueue(
   const accepted = { messageId, runId, position }
   yield* storeAnswer(dialect, { tenant, idempotency, now }, accepted)
   return { ...accepted, repeated: false }
+}
+
+/** By the database's clock, which all workers share. */
+export function leaseEnd({ nowMs }: Dialect, leaseMs: number) {
+  return sql<number>`${nowMs} + cast(${leaseMs} as bigint)`
 }
 
 export function* readQueue(

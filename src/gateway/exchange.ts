@@ -1,0 +1,140 @@
+import { Readable, type Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import type { ProtocolName } from '../agent/provider/protocol.ts'
+
+/** One request of an agent and its answer, as they pass. Reading it never holds up the agent. */
+export interface Exchange {
+  /** Null for a model request in a form that only its raw bodies are kept of. */
+  protocol: ProtocolName | null
+  /** The model server, without credentials. */
+  upstream: string
+  /** The ids that agents send with their requests. */
+  sessionId: string | null
+  /** The request's body as text, once it is complete; null when it can't be kept. */
+  request: Promise<string | null>
+  /** The answer, once it has begun; null when there is none. */
+  answer: Promise<Answer | null>
+}
+
+export interface Answer {
+  status: number
+  contentType: string
+  body: Tapped
+}
+
+/** A copy of a passing body, decompressed. */
+export interface Tapped {
+  /** The body from its beginning, while it arrives. Errors when it can't be kept. */
+  stream(): ReadableStream<Uint8Array>
+  /** The whole body as text; null when it can't be kept. Never rejects. */
+  text: Promise<string | null>
+  /** Resolves with false when the agent or the server broke it off. Never rejects. */
+  isComplete: Promise<boolean>
+}
+
+/** Bodies beyond this size pass, but are not kept. */
+export const MAX_KEPT_BYTES = 64 * 1024 * 1024
+
+const decoders: Record<string, () => Transform> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+}
+
+export interface Tap extends Tapped {
+  push(chunk: Buffer): void
+  end(isComplete: boolean): void
+}
+
+export function createTap(encoding: string | undefined): Tap {
+  const decoder = decoderFor(encoding)
+  const isComplete = Promise.withResolvers<boolean>()
+  const text = Promise.withResolvers<string | null>()
+  const pieces: Buffer[] = []
+  let state: 'open' | 'ended' | 'dropped' = 'open'
+  let changed = Promise.withResolvers<void>()
+  let passed = 0
+  let kept = 0
+
+  function notify(): void {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  }
+
+  function keep(piece: Buffer): void {
+    kept += piece.length
+    if (kept > MAX_KEPT_BYTES) return drop()
+    pieces.push(piece)
+    notify()
+  }
+
+  function finish(): void {
+    if (state !== 'open') return
+    state = 'ended'
+    text.resolve(asText(pieces))
+    notify()
+  }
+
+  function drop(): void {
+    if (state === 'dropped') return
+    state = 'dropped'
+    pieces.length = 0
+    decoder?.destroy()
+    text.resolve(null)
+    notify()
+  }
+
+  decoder?.on('data', (piece: Buffer) => state === 'open' && keep(piece))
+  decoder?.on('end', finish)
+  // A body that breaks off can't be decompressed to its end: what arrived is kept.
+  decoder?.on('error', finish)
+  if (decoder === undefined) drop()
+
+  async function* read(): AsyncGenerator<Uint8Array> {
+    for (let index = 0; ; ) {
+      const piece = pieces[index]
+      if (state === 'dropped') throw new Error('the body is not kept')
+      if (piece) {
+        index++
+        yield piece
+      } else if (state === 'ended') return
+      else await changed.promise
+    }
+  }
+
+  return {
+    stream: () => Readable.toWeb(Readable.from(read())) as ReadableStream<Uint8Array>,
+    text: text.promise,
+    isComplete: isComplete.promise,
+    push(chunk) {
+      if (state !== 'open') return
+      passed += chunk.length
+      if (passed > MAX_KEPT_BYTES) return drop()
+      if (decoder) decoder.write(chunk)
+      else keep(chunk)
+    },
+    end(isWhole) {
+      isComplete.resolve(isWhole)
+      if (decoder) decoder.end()
+      else finish()
+    },
+  }
+}
+
+/** Null for bytes that are no text: nothing that a record could show. */
+function asText(pieces: readonly Buffer[]): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(pieces))
+  } catch {
+    return null
+  }
+}
+
+/** Null for a body that is not compressed, undefined for one that can't be read. */
+function decoderFor(encoding: string | undefined): Transform | null | undefined {
+  const name = encoding?.trim().toLowerCase() ?? ''
+  if (name === '' || name === 'identity') return null
+  return Object.hasOwn(decoders, name) ? decoders[name]?.() : undefined
+}

@@ -1,0 +1,196 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ProtocolName } from '../agent/provider/protocol.ts'
+import type { Log } from '../core/log.ts'
+import { forward, passedOn } from '../outbound/forward.ts'
+import { type Answer, createTap, type Exchange, type Tap } from './exchange.ts'
+
+/**
+ * Passes the requests of agents on to their model servers, unchanged in both directions, and lets an observer read along. The
+ * agent's stream comes first: an observer that fails or is slow changes nothing about it.
+ */
+export interface Gateway {
+  serve(request: IncomingMessage, response: ServerResponse): Promise<void>
+}
+
+/** What a key opens: the servers that its agent may reach, and who reads along. */
+export interface GatewayAccess {
+  /** Origins by name, such as `openai`. */
+  upstreams: Readonly<Record<string, string>>
+  observe(exchange: Exchange): void
+}
+
+/** The header that carries our key, where it is not in the path. */
+export const KEY_HEADER = 'x-waymark-key'
+const OUR_HEADERS = 'x-waymark-'
+/** Ids by which agents name their sessions: Codex, Claude Code, opencode. */
+const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id', 'x-session-id']
+const MAX_SESSION_ID = 200
+
+export function createGateway(deps: {
+  access(key: string): GatewayAccess | null
+  log: Pick<Log, 'error'>
+}): Gateway {
+  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const place = placeOf(request)
+    if (!place) return refuse(response, 401, 'unauthorized', 'A gateway key is required.')
+    const access = deps.access(place.key)
+    // Agents retry this: after a restart, terminals open their keys again within seconds.
+    if (!access) return refuse(response, 503, 'unknown_key', 'The gateway does not know this key.')
+    const upstream = Object.hasOwn(access.upstreams, place.upstream)
+      ? access.upstreams[place.upstream]
+      : undefined
+    if (upstream === undefined) {
+      return refuse(
+        response,
+        404,
+        'not_found',
+        `This gateway key has no model server named ${place.upstream}.`,
+      )
+    }
+    if (request.headers.upgrade !== undefined) {
+      // Agents that would rather use a WebSocket then send an ordinary request.
+      return refuse(response, 426, 'upgrade_refused', 'The gateway speaks HTTP with event streams only.')
+    }
+    const taps = tapped(request, place.path)
+    const answer = Promise.withResolvers<Answer | null>()
+    if (taps) observe(access, { ...taps, upstream, request: taps.sent.text, answer: answer.promise })
+    const aborter = new AbortController()
+    response.once('close', () => aborter.abort())
+    try {
+      const answered = await forward({
+        method: request.method ?? 'GET',
+        url: new URL(upstream + place.path),
+        rawHeaders: passedOn(request.rawHeaders, (name) => !name.startsWith(OUR_HEADERS)),
+        body: request,
+        signal: aborter.signal,
+      })
+      await passBack(answered, response, taps ? answer.resolve : null)
+    } catch (error) {
+      answer.resolve(null)
+      if (aborter.signal.aborted) return
+      const { code, message } = error as NodeJS.ErrnoException
+      refuse(response, 502, 'upstream_failed', `The model server could not be reached: ${code ?? message}.`)
+    } finally {
+      taps?.sent.end(request.complete)
+    }
+  }
+
+  function observe(access: GatewayAccess, exchange: Exchange): void {
+    try {
+      access.observe(exchange)
+    } catch (error) {
+      deps.log.error({ err: error }, 'a model request could not be recorded')
+    }
+  }
+
+  return {
+    async serve(request, response) {
+      try {
+        await pass(request, response)
+      } catch (error) {
+        // The path may hold a key: it is not logged.
+        deps.log.error({ err: error }, 'a model request could not be passed on')
+        refuse(response, 502, 'upstream_failed', 'The gateway could not pass the request on.')
+      }
+    },
+  }
+}
+
+async function passBack(
+  answered: IncomingMessage,
+  response: ServerResponse,
+  begun: ((answer: Answer) => void) | null,
+): Promise<void> {
+  const { statusCode = 502, statusMessage, rawHeaders, headers } = answered
+  const tap = begun && createTap(headers['content-encoding'])
+  if (tap) begun?.({ status: statusCode, contentType: headers['content-type'] ?? '', body: tap })
+  response.sendDate = false
+  response.writeHead(
+    statusCode,
+    statusMessage,
+    passedOn(rawHeaders, () => true),
+  )
+  response.flushHeaders()
+  try {
+    for await (const chunk of answered as AsyncIterable<Buffer>) {
+      tap?.push(chunk)
+      if (!response.write(chunk)) await drained(response)
+      if (response.destroyed) break
+    }
+    response.end()
+  } catch {
+    // The answer broke off: the agent's connection does too, so that it notices.
+    response.destroy()
+  } finally {
+    tap?.end(answered.complete)
+  }
+}
+
+/** Copies of the bodies, for requests that a model answers. */
+function tapped(
+  request: IncomingMessage,
+  path: string,
+): (Pick<Exchange, 'protocol' | 'sessionId'> & { sent: Tap }) | null {
+  const protocol = request.method === 'POST' ? protocolOf(path) : undefined
+  if (protocol === undefined) return null
+  const sent = createTap(request.headers['content-encoding'])
+  request.on('data', (chunk: Buffer) => sent.push(chunk))
+  request.once('end', () => sent.end(true))
+  return { protocol, sessionId: sessionIdOf(request), sent }
+}
+
+/** Undefined for requests that no model answers, such as a list of models. */
+function protocolOf(path: string): ProtocolName | null | undefined {
+  const [plain = ''] = path.split('?')
+  if (plain.endsWith('/responses')) return 'responses'
+  if (plain.endsWith('/chat/completions')) return 'chat-completions'
+  if (plain.endsWith('/messages')) return 'anthropic'
+  return plain.endsWith('/responses/compact') ? null : undefined
+}
+
+function sessionIdOf({ headers }: IncomingMessage): string | null {
+  const found = SESSION_HEADERS.map((name) => headers[name]).find((value) => typeof value === 'string')
+  return typeof found === 'string' && found !== '' ? found.slice(0, MAX_SESSION_ID) : null
+}
+
+interface Place {
+  key: string
+  upstream: string
+  /** The path on the model server, with its query. */
+  path: string
+}
+
+/** `/gateway/<upstream>/…` with the key in a header, or `/gateway/<key>/<upstream>/…` for agents that can only set a URL. */
+function placeOf({ url = '', headers }: IncomingMessage): Place | null {
+  const given = headers[KEY_HEADER]
+  const inHeader = typeof given === 'string' && given !== ''
+  const match = (inHeader ? /^\/gateway\/()([^/?]+)(\/.*)$/ : /^\/gateway\/([^/?]+)\/([^/?]+)(\/.*)$/).exec(
+    url,
+  )
+  if (!match) return null
+  const [, key = '', upstream = '', path = ''] = match
+  return { key: inHeader ? given : key, upstream, path }
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      response.off('drain', done)
+      response.off('close', done)
+      resolve()
+    }
+    response.on('drain', done)
+    response.on('close', done)
+  })
+}
+
+/** Errors of ours, in the form that the clients of both providers read. */
+function refuse(response: ServerResponse, status: number, code: string, message: string): void {
+  if (response.headersSent) return void response.destroy()
+  const text = JSON.stringify({ type: 'error', error: { type: code, code, message: `Waymark: ${message}` } })
+  response.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  })
+  response.end(text)
+}

@@ -1,0 +1,248 @@
+import { hash } from 'node:crypto'
+import type { Agent, Turn, TurnOutcome } from '../core/agent.ts'
+import { cutText } from '../core/limits.ts'
+import { WaymarkError } from '../protocol/errors.ts'
+import { type ConversationId, newId, type RunId } from '../protocol/ids.ts'
+import type { Exchange } from './exchange.ts'
+import type { GatewayAccess } from './gateway.ts'
+import type { ObservedDependencies } from './observed-dependencies.ts'
+import { createObservedTurn, type ObservedTurn } from './observed-turn.ts'
+import { type ReadRequest, readRequest } from './request-items.ts'
+import { createSessionMessages, type SessionMessages } from './session-messages.ts'
+
+/**
+ * Agents that people run in their own terminals with `waymark run`. Each session of such an agent becomes a conversation: a
+ * message that the person typed there is a run, and the agent's requests to its model are the run's steps.
+ */
+export interface ObservedSessions {
+  /** Opens a terminal, or keeps it open: `waymark run` repeats this while its agent lives. */
+  keep(terminal: TerminalCommand): { conversations: string[] }
+  /** The agent has ended: its open runs end too. */
+  end(tenant: string, id: string): Promise<{ conversations: string[] }>
+  access(key: string): GatewayAccess | null
+  /** Watches the agent answer a message. */
+  run: Agent['run']
+  close(): Promise<void>
+}
+
+export interface TerminalCommand {
+  tenant: string
+  /** Chosen by the terminal. */
+  id: string
+  key: string
+  /** The program's name. */
+  agent: string
+  upstreams: Readonly<Record<string, string>>
+}
+
+/** A terminal that sends no sign of life for this time has ended. */
+const ALIVE_MS = 60_000
+const MAX_TERMINALS = 100
+const MAX_THREADS = 200
+/** Requests beside the conversation, such as for a title, that wait for the next message. */
+const MAX_ASIDE = 8
+const MAX_TITLE = 80
+const NAMESPACE = 'observed'
+
+interface Terminal extends TerminalCommand {
+  threads: Map<string, Thread>
+  deadline: NodeJS.Timeout | null
+}
+
+/** A session of an agent. */
+interface Thread {
+  terminal: Terminal
+  sessionId: string
+  conversationId: ConversationId | null
+  messages: SessionMessages
+  turn: ObservedTurn | null
+  aside: Exchange[]
+  hasTools: boolean
+  /** Requests are looked at in the order of their arrival. */
+  work: Promise<void>
+}
+
+export function createObservedSessions(deps: ObservedDependencies): ObservedSessions {
+  const { ledger, queue, states, log, clock } = deps
+  const terminals = new Map<string, Terminal>()
+  const turns = new Map<RunId, { turn: ObservedTurn; thread: Thread }>()
+  const nameOf = ({ tenant, id }: { tenant: string; id: string }) => `${tenant} ${id}`
+
+  function keep(command: TerminalCommand): { conversations: string[] } {
+    const name = nameOf(command)
+    const found = terminals.get(name)
+    if (!found && terminals.size >= MAX_TERMINALS) {
+      throw new WaymarkError('invalid_request', `At most ${MAX_TERMINALS} agents can be recorded at once.`)
+    }
+    const terminal: Terminal = found ?? { ...command, threads: new Map(), deadline: null }
+    Object.assign(terminal, command)
+    terminals.set(name, terminal)
+    if (terminal.deadline) clearTimeout(terminal.deadline)
+    terminal.deadline = setTimeout(() => void end(command.tenant, command.id), ALIVE_MS)
+    terminal.deadline.unref()
+    return { conversations: conversationsOf(terminal) }
+  }
+
+  async function end(tenant: string, id: string): Promise<{ conversations: string[] }> {
+    const terminal = terminals.get(nameOf({ tenant, id }))
+    if (!terminal) return { conversations: [] }
+    terminals.delete(nameOf(terminal))
+    if (terminal.deadline) clearTimeout(terminal.deadline)
+    const threads = [...terminal.threads.values()]
+    await Promise.all(threads.map((thread) => thread.work))
+    for (const { turn } of threads) turn?.end('The agent has ended.')
+    return { conversations: conversationsOf(terminal) }
+  }
+
+  function conversationsOf({ threads }: Terminal): string[] {
+    return [...threads.values()].flatMap(({ conversationId }) => conversationId ?? [])
+  }
+
+  function observe(terminal: Terminal, exchange: Exchange): void {
+    const thread = threadOf(terminal, exchange.sessionId ?? terminal.id)
+    thread.work = thread.work
+      .then(() => place(thread, exchange))
+      .catch((error: unknown) => log.error({ err: error }, 'a request of an agent could not be recorded'))
+  }
+
+  function threadOf(terminal: Terminal, sessionId: string): Thread {
+    let thread = terminal.threads.get(sessionId)
+    if (thread) return thread
+    if (terminal.threads.size >= MAX_THREADS) throw new Error('the agent has too many sessions')
+    thread = {
+      terminal,
+      sessionId,
+      conversationId: null,
+      messages: createSessionMessages(),
+      turn: null,
+      aside: [],
+      hasTools: false,
+      work: Promise.resolve(),
+    }
+    terminal.threads.set(sessionId, thread)
+    return thread
+  }
+
+  /** Decides whether a request belongs to the open run, begins another, or stands beside the conversation. */
+  async function place(thread: Thread, exchange: Exchange): Promise<void> {
+    const body = await exchange.request
+    if (body === null) return
+    const request = readRequest(exchange.protocol, body)
+    thread.hasTools ||= request.tools.count > 0
+    if (isAside(thread, request)) {
+      if (thread.turn) thread.turn.aside(exchange)
+      else thread.aside = [...thread.aside, exchange].slice(-MAX_ASIDE)
+      return
+    }
+    const { message, outputs } = thread.messages.take(request)
+    if (message !== null && thread.turn) {
+      thread.turn.take({ outputs, exchange: null })
+      thread.turn = null
+    }
+    thread.turn ??= await begin(thread, message ?? 'Continued')
+    thread.turn.take({ outputs, exchange })
+    for (const one of thread.aside.splice(0)) thread.turn.aside(one)
+  }
+
+  /** Agents ask for titles and summaries without tools, and their own helpers work while a call of theirs is open. */
+  function isAside({ turn, hasTools }: Thread, { tools, items }: ReadRequest): boolean {
+    if (hasTools && tools.count === 0) return true
+    if (!turn) return false
+    if (turn.isAnswering()) return true
+    const open = turn.openCalls()
+    return open.length > 0 && !items.some((item) => item.type === 'output' && open.includes(item.callId))
+  }
+
+  async function begin(thread: Thread, content: string): Promise<ObservedTurn> {
+    const { terminal, sessionId } = thread
+    const { tenant, agent } = terminal
+    const conversationId = (thread.conversationId ??= await conversationFor(thread, content))
+    const now = clock.now()
+    const runId = newId('run', now)
+    const turn = createObservedTurn(deps, { agent, sessionId })
+    turns.set(runId, { turn, thread })
+    turn.ended.then(() => {
+      turns.delete(runId)
+      if (thread.turn === turn) thread.turn = null
+    })
+    try {
+      await queue.enqueue({
+        tenant,
+        conversationId,
+        runId,
+        messageId: newId('msg', now),
+        content,
+        extras: { observed: agent },
+        mayChangeFiles: true,
+        reserve: { worker: deps.worker, leaseMs: deps.leaseMs },
+      })
+    } catch (error) {
+      turns.delete(runId)
+      throw error
+    }
+    return turn
+  }
+
+  /** The conversation of the agent's session: the one that it had before, or a new one. */
+  async function conversationFor({ terminal, sessionId }: Thread, content: string): Promise<ConversationId> {
+    const { tenant } = terminal
+    const id = `${NAMESPACE}_${hash('sha256', JSON.stringify([tenant, sessionId]))}`
+    const found = await states.get({ threadId: id, namespace: NAMESPACE, id })
+    if (found) {
+      const { conversationId } = JSON.parse(Buffer.from(found.state.bytes).toString()) as {
+        conversationId: ConversationId
+      }
+      const known = await ledger.conversation(tenant, conversationId).catch(() => null)
+      if (known) return conversationId
+    }
+    const now = clock.now()
+    const conversationId = newId('conv', now)
+    await ledger.create({
+      tenant,
+      conversationId,
+      segmentId: newId('seg', now),
+      workspaceId: deps.workspaceId,
+      settings: {},
+      frame: {
+        kind: 'conversation.created',
+        title: cutText(content.split('\n', 1)[0]?.trim() || terminal.agent, MAX_TITLE),
+        workspace_id: deps.workspaceId,
+      },
+    })
+    const json = (value: unknown) => ({ type: 'json', bytes: Buffer.from(JSON.stringify(value)) })
+    // A note of the conversation: it is collected with it.
+    const rest = { parentId: null, metadata: json({}), values: {}, unchanged: [] }
+    const state = {
+      threadId: conversationId,
+      namespace: NAMESPACE,
+      id,
+      state: json({ conversationId }),
+      ...rest,
+    }
+    await states.put(state, null)
+    return conversationId
+  }
+
+  async function run(turn: Turn): Promise<TurnOutcome> {
+    const found = turns.get(turn.runId)
+    const watched =
+      found?.turn ?? createObservedTurn(deps, { agent: turn.message.extras.observed ?? '', sessionId: '' })
+    if (!found) watched.end('The server stopped while it watched the agent.')
+    return await watched.run(turn)
+  }
+
+  return {
+    keep,
+    end,
+    run,
+    access(key) {
+      const terminal = [...terminals.values()].find((one) => one.key === key)
+      return terminal
+        ? { upstreams: terminal.upstreams, observe: (exchange) => observe(terminal, exchange) }
+        : null
+    },
+    async close() {
+      await Promise.all([...terminals.values()].map(({ tenant, id }) => end(tenant, id)))
+    },
+  }
+}
