@@ -34,8 +34,8 @@ export function routingOf(
   const name = program.split(/[\\/]/).at(-1) ?? program
   const openai = environment.OPENAI_BASE_URL || defaults.openai
   const anthropic = environment.ANTHROPIC_BASE_URL || defaults.anthropic
-  if (/^codex/.test(name)) return codexRouting(environment, openai)
-  if (/^opencode/.test(name)) return opencodeRouting(environment, { openai, anthropic })
+  if (name.startsWith('codex')) return codexRouting(environment, openai)
+  if (name.startsWith('opencode')) return opencodeRouting(environment, { openai, anthropic })
   return routing({ openai, anthropic }, (url) => ({
     environment: { OPENAI_BASE_URL: url('openai'), ANTHROPIC_BASE_URL: url('anthropic') },
     args: [],

@@ -16,7 +16,8 @@ export interface Gateway {
 export interface GatewayAccess {
   /** Origins by name, such as `openai`. */
   upstreams: Readonly<Record<string, string>>
-  observe(exchange: Exchange): void
+  /** Resolves when the files are saved, so that the agent may go on to change them. */
+  observe(exchange: Exchange): Promise<void> | undefined
 }
 
 /** The header that carries our key, where it is not in the path. */
@@ -25,6 +26,11 @@ const OUR_HEADERS = 'x-waymark-'
 /** Ids by which agents name their sessions: Codex, Claude Code, opencode. */
 const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id', 'x-session-id']
 const MAX_SESSION_ID = 200
+/** How long a call may wait for the files to be saved. Text never waits. */
+const HOLD_MS = 1000
+/** One of these is in every event that asks the agent to run something. */
+const CALLS = ['_call"', '"tool_use"', '"tool_calls"']
+const LONGEST_CALL = 12
 
 export function createGateway(deps: {
   access(key: string): GatewayAccess | null
@@ -53,7 +59,8 @@ export function createGateway(deps: {
     }
     const taps = tapped(request, place.path)
     const answer = Promise.withResolvers<Answer | null>()
-    if (taps) observe(access, { ...taps, upstream, request: taps.sent.text, answer: answer.promise })
+    const exchange = taps && { ...taps, upstream, request: taps.sent.text, answer: answer.promise }
+    const saved = exchange ? observe(access, exchange) : undefined
     const aborter = new AbortController()
     response.once('close', () => aborter.abort())
     try {
@@ -64,7 +71,7 @@ export function createGateway(deps: {
         body: request,
         signal: aborter.signal,
       })
-      await passBack(answered, response, taps ? answer.resolve : null)
+      await passBack(answered, response, taps ? answer.resolve : null, createHold(saved))
     } catch (error) {
       answer.resolve(null)
       if (aborter.signal.aborted) return
@@ -75,9 +82,9 @@ export function createGateway(deps: {
     }
   }
 
-  function observe(access: GatewayAccess, exchange: Exchange): void {
+  function observe(access: GatewayAccess, exchange: Exchange): Promise<void> | undefined {
     try {
-      access.observe(exchange)
+      return access.observe(exchange)
     } catch (error) {
       deps.log.error({ err: error }, 'a model request could not be recorded')
     }
@@ -100,6 +107,7 @@ async function passBack(
   answered: IncomingMessage,
   response: ServerResponse,
   begun: ((answer: Answer) => void) | null,
+  hold: Hold,
 ): Promise<void> {
   const { statusCode = 502, statusMessage, rawHeaders, headers } = answered
   const tap = begun && createTap(headers['content-encoding'])
@@ -114,6 +122,7 @@ async function passBack(
   try {
     for await (const chunk of answered as AsyncIterable<Buffer>) {
       tap?.push(chunk)
+      await hold.before(chunk)
       if (!response.write(chunk)) await drained(response)
       if (response.destroyed) break
     }
@@ -123,6 +132,30 @@ async function passBack(
     response.destroy()
   } finally {
     tap?.end(answered.complete)
+  }
+}
+
+interface Hold {
+  before(chunk: Buffer): Promise<void> | undefined
+}
+
+/**
+ * A model answers in most cases later than the files are saved. If it does not, the first bytes that ask for a call wait, for a
+ * moment at most: once the agent has them, it may change files that no checkpoint has.
+ */
+function createHold(saved: Promise<void> | undefined): Hold {
+  let isOver = saved === undefined
+  let before = Buffer.alloc(0)
+  void saved?.finally(() => (isOver = true))
+  return {
+    before(chunk) {
+      if (isOver) return undefined
+      const text = Buffer.concat([before, chunk])
+      before = text.subarray(-LONGEST_CALL)
+      if (!CALLS.some((mark) => text.includes(mark))) return undefined
+      const late = new Promise<void>((resolve) => setTimeout(resolve, HOLD_MS).unref())
+      return Promise.race([saved, late]).finally(() => (isOver = true))
+    },
   }
 }
 

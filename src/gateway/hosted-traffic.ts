@@ -22,7 +22,7 @@ const END_MS = 2000
 
 export function createHostedTraffic(deps: RecordDependencies): HostedTraffic {
   const programs = new Map<string, GatewayAccess>()
-  const turns = new Map<string, (exchange: Exchange) => void>()
+  const turns = new Map<string, (exchange: Exchange) => undefined>()
 
   return {
     open(conversationId, upstreams) {

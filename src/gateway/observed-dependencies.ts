@@ -7,7 +7,7 @@ import type { RecordDependencies } from './record-exchange.ts'
 
 export interface ObservedDependencies extends RecordDependencies {
   ledger: Pick<Ledger, 'create' | 'conversation'>
-  queue: Pick<Queue, 'enqueue'>
+  queue: Pick<Queue, 'enqueue' | 'signals'>
   states: AgentStates
   sessions: Pick<WorkSessions, 'start' | 'capture' | 'writeRepository'>
   keep(text: string): Promise<string>

@@ -98,11 +98,15 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     return [...threads.values()].flatMap(({ conversationId }) => conversationId ?? [])
   }
 
-  function observe(terminal: Terminal, exchange: Exchange): void {
+  function observe(terminal: Terminal, exchange: Exchange): Promise<void> {
     const thread = threadOf(terminal, exchange.sessionId ?? terminal.id)
-    thread.work = thread.work
-      .then(() => place(thread, exchange))
-      .catch((error: unknown) => log.error({ err: error }, 'a request of an agent could not be recorded'))
+    const placing = thread.work.then(() => place(thread, exchange))
+    const placed = placing.catch((error: unknown) => {
+      log.error({ err: error }, 'a request of an agent could not be recorded')
+      return null
+    })
+    thread.work = placed.then(() => {})
+    return placed.then(async (taken) => await taken?.saved)
   }
 
   function threadOf(terminal: Terminal, sessionId: string): Thread {
@@ -124,24 +128,36 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
   }
 
   /** Decides whether a request belongs to the open run, begins another, or stands beside the conversation. */
-  async function place(thread: Thread, exchange: Exchange): Promise<void> {
+  async function place(thread: Thread, exchange: Exchange): Promise<{ saved: Promise<void> } | null> {
     const body = await exchange.request
-    if (body === null) return
+    if (body === null) return null
     const request = readRequest(exchange.protocol, body)
     thread.hasTools ||= request.tools.count > 0
     if (isAside(thread, request)) {
       if (thread.turn) thread.turn.aside(exchange)
       else thread.aside = [...thread.aside, exchange].slice(-MAX_ASIDE)
-      return
+      return null
     }
+    await forgetLost(thread)
     const { message, outputs } = thread.messages.take(request)
     if (message !== null && thread.turn) {
-      thread.turn.take({ outputs, exchange: null })
+      void thread.turn.take({ outputs, exchange: null })
       thread.turn = null
     }
     thread.turn ??= await begin(thread, message ?? 'Continued')
-    thread.turn.take({ outputs, exchange })
+    const saved = thread.turn.take({ outputs, exchange })
     for (const one of thread.aside.splice(0)) thread.turn.aside(one)
+    return { saved }
+  }
+
+  /** A run may leave the queue without having begun: its checkpoint failed, or a person removed it. */
+  async function forgetLost(thread: Thread): Promise<void> {
+    const { turn } = thread
+    if (!turn || turn.hasBegun()) return
+    const runId = [...turns].find(([, one]) => one.turn === turn)?.[0]
+    if (runId !== undefined && (await queue.signals(runId)).isQueued) return
+    if (runId !== undefined) turns.delete(runId)
+    thread.turn = null
   }
 
   /** Agents ask for titles and summaries without tools, and their own helpers work while a call of theirs is open. */
@@ -161,7 +177,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     const runId = newId('run', now)
     const turn = createObservedTurn(deps, { agent, sessionId })
     turns.set(runId, { turn, thread })
-    turn.ended.then(() => {
+    void turn.ended.then(() => {
       turns.delete(runId)
       if (thread.turn === turn) thread.turn = null
     })

@@ -19,11 +19,14 @@ export interface ObservedStep {
 
 /** One message of a person to an agent in its own terminal, from the first request to the last answer. */
 export interface ObservedTurn {
-  take(step: ObservedStep): void
+  /** Resolves when the files are saved as they are at this step. */
+  take(step: ObservedStep): Promise<void>
   /** A request beside the conversation: it is recorded, and shows nothing. */
   aside(exchange: Exchange): void
   /** Calls of the last answer whose outcomes are not known yet. */
   openCalls(): string[]
+  /** The run's worker has begun: the message is in the ledger. */
+  hasBegun(): boolean
   /** True while the model answers. */
   isAnswering(): boolean
   /** No further request comes. */
@@ -42,7 +45,8 @@ export function createObservedTurn(
 ): ObservedTurn {
   const places = createSessionPlaces(deps.states)
   const ended = Promise.withResolvers<void>()
-  const steps: ObservedStep[] = []
+  const steps: (ObservedStep & { saved(): void })[] = []
+  let hasBegun = false
   const besides: Exchange[] = []
   let arrived = Promise.withResolvers<void>()
   let why: string | null = null
@@ -58,7 +62,7 @@ export function createObservedTurn(
   }
 
   /** Null when no further step comes. */
-  async function next(signal: AbortSignal): Promise<ObservedStep | null> {
+  async function next(signal: AbortSignal): Promise<(typeof steps)[number] | null> {
     for (;;) {
       signal.throwIfAborted()
       const step = steps.shift()
@@ -80,7 +84,7 @@ export function createObservedTurn(
     for (;;) {
       const step = await next(signal)
       if (!step) return await outcome(turn, 'incomplete', why)
-      await settle(turn, step.outputs)
+      await settle(turn, step.outputs).finally(step.saved)
       if (!step.exchange) return await outcome(turn, 'incomplete', 'Another message followed.')
       if (await answer(turn, step.exchange)) return await outcome(turn, 'completed', null)
     }
@@ -167,17 +171,21 @@ export function createObservedTurn(
 
   return {
     take(step) {
-      steps.push(step)
+      const saved = Promise.withResolvers<void>()
+      steps.push({ ...step, saved: saved.resolve })
       notify()
+      return Promise.race([saved.promise, ended.promise])
     },
     aside(exchange) {
       if (recording) recording.add(exchange)
       else besides.push(exchange)
     },
+    hasBegun: () => hasBegun,
     openCalls: () => [...calls.keys()],
     isAnswering: () => isAnswering || steps.some(({ exchange }) => exchange !== null),
     end,
     async run(turn) {
+      hasBegun = true
       recording = createRecording(deps, turn)
       for (const exchange of besides.splice(0)) recording.add(exchange)
       try {

@@ -27,7 +27,7 @@ export interface Recorded extends ReadAnswer {
 
 /** Records the requests of a run that show nothing in its transcript. A failure is logged: it must not reach the agent. */
 export interface Recording {
-  add(exchange: Exchange): void
+  add(exchange: Exchange): undefined
   /** Resolves when those under way are recorded. */
   settled(): Promise<unknown>
 }

@@ -55,7 +55,7 @@ function itemOf(item: Record<string, unknown>): RequestItem[] {
   const { type, role, content } = item
   const callId = text(item.call_id ?? item.tool_call_id)
   if (type === 'function_call' || type === 'custom_tool_call' || type === 'local_shell_call') {
-    return [{ type: 'call', callId, name: text(item.name) || String(type), length: lengthOf(item) }]
+    return [{ type: 'call', callId, name: text(item.name) || type, length: lengthOf(item) }]
   }
   if (typeof type === 'string' && type.endsWith('_output'))
     return [{ type: 'output', callId, text: plain(item.output) }]
