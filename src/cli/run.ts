@@ -50,9 +50,13 @@ Examples:
       })
       // The server may be down for a while: the agent goes on meanwhile.
       const alive = setInterval(() => void keep().catch(() => {}), ALIVE_MS)
-      const code = await exitOf(child, program)
-      clearInterval(alive)
-      await sayEnd(client, terminal.id, address)
+      let code: number
+      try {
+        code = await exitOf(child, program)
+      } finally {
+        clearInterval(alive)
+        await sayEnd(client, terminal.id, address)
+      }
       process.exit(code)
     })
 }

@@ -42,6 +42,8 @@ const MAX_THREADS = 200
 /** Requests beside the conversation, such as for a title, that wait for the next message. */
 const MAX_ASIDE = 8
 const MAX_TITLE = 80
+/** Agents whose conversations always offer tools: a request without any is for a title or a summary. */
+const WITH_TOOLS = /^(codex|claude|opencode)/
 const NAMESPACE = 'observed'
 
 interface Terminal extends TerminalCommand {
@@ -120,7 +122,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
       messages: createSessionMessages(),
       turn: null,
       aside: [],
-      hasTools: false,
+      hasTools: WITH_TOOLS.test(terminal.agent),
       work: Promise.resolve(),
     }
     terminal.threads.set(sessionId, thread)
@@ -133,7 +135,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     if (body === null) return null
     const request = readRequest(exchange.protocol, body)
     thread.hasTools ||= request.tools.count > 0
-    if (isAside(thread, request)) {
+    if (await isAside(thread, request)) {
       if (thread.turn) thread.turn.aside(exchange)
       else thread.aside = [...thread.aside, exchange].slice(-MAX_ASIDE)
       return null
@@ -161,10 +163,10 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
   }
 
   /** Agents ask for titles and summaries without tools, and their own helpers work while a call of theirs is open. */
-  function isAside({ turn, hasTools }: Thread, { tools, items }: ReadRequest): boolean {
+  async function isAside({ turn, hasTools }: Thread, { tools, items }: ReadRequest): Promise<boolean> {
     if (hasTools && tools.count === 0) return true
     if (!turn) return false
-    if (turn.isAnswering()) return true
+    if (await turn.isAnswering()) return true
     const open = turn.openCalls()
     return open.length > 0 && !items.some((item) => item.type === 'output' && open.includes(item.callId))
   }

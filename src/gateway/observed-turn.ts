@@ -27,8 +27,8 @@ export interface ObservedTurn {
   openCalls(): string[]
   /** The run's worker has begun: the message is in the ledger. */
   hasBegun(): boolean
-  /** True while the model answers. */
-  isAnswering(): boolean
+  /** True while the model answers. Once it has, this waits until the answer is in the ledger. */
+  isAnswering(): Promise<boolean>
   /** No further request comes. */
   end(why: string): void
   run(turn: Turn): Promise<TurnOutcome>
@@ -45,7 +45,7 @@ export function createObservedTurn(
 ): ObservedTurn {
   const places = createSessionPlaces(deps.states)
   const ended = Promise.withResolvers<void>()
-  const steps: (ObservedStep & { saved(): void })[] = []
+  const steps: (ObservedStep & { saved(): void; done(): void })[] = []
   let hasBegun = false
   const besides: Exchange[] = []
   let arrived = Promise.withResolvers<void>()
@@ -53,7 +53,8 @@ export function createObservedTurn(
   let recording: Recording | null = null
   let calls = new Map<string, FunctionCall>()
   let startedAt = 0
-  let isAnswering = false
+  /** The last request that was taken, until its answer is in the ledger. */
+  let last: { exchange: Exchange; done: Promise<void> } | null = null
   const usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0, requests: 0 }
 
   function notify(): void {
@@ -86,7 +87,7 @@ export function createObservedTurn(
       if (!step) return await outcome(turn, 'incomplete', why)
       await settle(turn, step.outputs).finally(step.saved)
       if (!step.exchange) return await outcome(turn, 'incomplete', 'Another message followed.')
-      if (await answer(turn, step.exchange)) return await outcome(turn, 'completed', null)
+      if (await answer(turn, step.exchange).finally(step.done)) return await outcome(turn, 'completed', null)
     }
   }
 
@@ -127,12 +128,7 @@ export function createObservedTurn(
   /** True if the answer ends the turn: it asks for no call. */
   async function answer(turn: Turn, exchange: Exchange): Promise<boolean> {
     const { writer } = turn
-    isAnswering = true
-    const recorded = await recordExchange(deps, turn, exchange, (frame) => writer.write(frame)).finally(
-      () => {
-        isAnswering = false
-      },
-    )
+    const recorded = await recordExchange(deps, turn, exchange, (frame) => writer.write(frame))
     if (!recorded) return false
     const { result, end: ending } = recorded
     if (!result) {
@@ -172,7 +168,9 @@ export function createObservedTurn(
   return {
     take(step) {
       const saved = Promise.withResolvers<void>()
-      steps.push({ ...step, saved: saved.resolve })
+      const done = Promise.withResolvers<void>()
+      steps.push({ ...step, saved: saved.resolve, done: done.resolve })
+      if (step.exchange) last = { exchange: step.exchange, done: Promise.race([done.promise, ended.promise]) }
       notify()
       return Promise.race([saved.promise, ended.promise])
     },
@@ -182,7 +180,15 @@ export function createObservedTurn(
     },
     hasBegun: () => hasBegun,
     openCalls: () => [...calls.keys()],
-    isAnswering: () => isAnswering || steps.some(({ exchange }) => exchange !== null),
+    async isAnswering() {
+      if (!last) return false
+      const open = Symbol('open')
+      const complete = last.exchange.answer.then((one) => one?.body.isComplete)
+      const now = await Promise.race([complete, new Promise((resolve) => setImmediate(resolve, open))])
+      if (now === open) return true
+      await last.done
+      return false
+    },
     end,
     async run(turn) {
       hasBegun = true
