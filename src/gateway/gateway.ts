@@ -83,10 +83,11 @@ export function createGateway(deps: {
   }
 
   function observe(access: GatewayAccess, exchange: Exchange): Promise<void> | undefined {
+    const failed = (error: unknown) => deps.log.error({ err: error }, 'a model request could not be recorded')
     try {
-      return access.observe(exchange)
+      return access.observe(exchange)?.catch(failed)
     } catch (error) {
-      deps.log.error({ err: error }, 'a model request could not be recorded')
+      failed(error)
     }
   }
 
@@ -197,9 +198,9 @@ interface Place {
 function placeOf({ url = '', headers }: IncomingMessage): Place | null {
   const given = headers[KEY_HEADER]
   const inHeader = typeof given === 'string' && given !== ''
-  const match = (inHeader ? /^\/gateway\/()([^/?]+)(\/.*)$/ : /^\/gateway\/([^/?]+)\/([^/?]+)(\/.*)$/).exec(
-    url,
-  )
+  const match = (
+    inHeader ? /^\/gateway\/()([^/?]+)(\/.*)$/ : /^\/gateway\/([\w-]{20,})\/([^/?]+)(\/.*)$/
+  ).exec(url)
   if (!match) return null
   const [, key = '', upstream = '', path = ''] = match
   return { key: inHeader ? given : key, upstream, path }

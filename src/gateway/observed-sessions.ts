@@ -37,6 +37,8 @@ export interface TerminalCommand {
 
 /** A terminal that sends no sign of life for this time has ended. */
 const ALIVE_MS = 60_000
+/** How long the end of a terminal waits for what is being recorded. */
+const END_MS = 3000
 const MAX_TERMINALS = 100
 const MAX_THREADS = 200
 /** Requests beside the conversation, such as for a title, that wait for the next message. */
@@ -92,7 +94,10 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     if (terminal.deadline) clearTimeout(terminal.deadline)
     const threads = [...terminal.threads.values()]
     await Promise.all(threads.map((thread) => thread.work))
-    for (const { turn } of threads) turn?.end('The agent has ended.')
+    const open = threads.flatMap(({ turn }) => turn ?? [])
+    for (const turn of open) turn.end('The agent has ended.')
+    const late = new Promise((resolve) => setTimeout(resolve, END_MS).unref())
+    await Promise.race([Promise.all(open.map((turn) => turn.ended)), late])
     return { conversations: conversationsOf(terminal) }
   }
 

@@ -222,6 +222,15 @@ async function prompt(
         await say(`exit ${exitCode}: ${output}`)
         break
       }
+      case 'model': {
+        const headers = { 'Content-Type': 'application/json', Authorization: 'Bearer x' }
+        const url = `${process.env.OPENAI_BASE_URL}/responses`
+        const response = await fetch(url, { method: 'POST', headers, body: rest })
+        await say(
+          JSON.stringify([...(await response.text()).matchAll(/"text":"([^"]+)"/g)].at(-1)?.[1] ?? ''),
+        )
+        break
+      }
       case 'recall':
         await say(`memory: ${JSON.stringify(session.memory)}`)
         break
