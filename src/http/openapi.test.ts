@@ -17,7 +17,7 @@ describe('the OpenAPI description', () => {
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     )
     const written = readFileSync(new URL('../../docs/spec/http.md', import.meta.url), 'utf8')
-    const told = [...written.matchAll(/^\| `(GET|POST|PATCH|DELETE) (\/[^\s?`]*)/gm)].map(
+    const told = [...written.matchAll(/^\| `(GET|POST|PUT|PATCH|DELETE) (\/[^\s?`]*)/gm)].map(
       ([, method, path]) => `${method} ${path}`,
     )
     expect(calls.toSorted()).toEqual([...told, 'GET /ready', 'GET /metrics'].toSorted())
