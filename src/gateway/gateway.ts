@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
 import type { ProtocolName } from '../agent/provider/protocol.ts'
 import type { Log } from '../core/log.ts'
 import { forward, passedOn } from '../outbound/forward.ts'
@@ -28,6 +29,8 @@ const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id',
 const MAX_SESSION_ID = 200
 /** How long a call may wait for the files to be saved. Text never waits. */
 const HOLD_MS = 1000
+/** Reading along starts a moment later, so that it doesn't compete with passing the request on and the first words back. */
+const OBSERVE_AFTER_MS = 10
 /** One of these is in every event that asks the agent to run something. */
 const CALLS = ['_call"', '"tool_use"', '"tool_calls"']
 const LONGEST_CALL = 12
@@ -82,13 +85,10 @@ export function createGateway(deps: {
     }
   }
 
-  function observe(access: GatewayAccess, exchange: Exchange): Promise<void> | undefined {
-    const failed = (error: unknown) => deps.log.error({ err: error }, 'a model request could not be recorded')
-    try {
-      return access.observe(exchange)?.catch(failed)
-    } catch (error) {
-      failed(error)
-    }
+  function observe(access: GatewayAccess, exchange: Exchange): Promise<void> {
+    return setTimeout(OBSERVE_AFTER_MS)
+      .then(() => access.observe(exchange))
+      .catch((error: unknown) => deps.log.error({ err: error }, 'a model request could not be recorded'))
   }
 
   return {
@@ -154,8 +154,9 @@ function createHold(saved: Promise<void> | undefined): Hold {
       const text = Buffer.concat([before, chunk])
       before = text.subarray(-LONGEST_CALL)
       if (!CALLS.some((mark) => text.includes(mark))) return undefined
-      const late = new Promise<void>((resolve) => setTimeout(resolve, HOLD_MS).unref())
-      return Promise.race([saved, late]).finally(() => (isOver = true))
+      return Promise.race([saved, setTimeout(HOLD_MS, undefined, { ref: false })]).finally(
+        () => (isOver = true),
+      )
     },
   }
 }
