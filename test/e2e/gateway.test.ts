@@ -269,6 +269,7 @@ describe('the gateway', () => {
       breaksOff: true,
     }
     await expect(send(`/gateway/${KEY}/openai/v1/responses`, { body: Buffer.from('{}') })).rejects.toThrow()
+    await expect.poll(() => seen.length).toBe(1)
     const answer = await seen[0]?.answer
     expect(await answer?.body.isComplete).toBe(false)
     expect(await answer?.body.text).toBe('data: {"a"')
@@ -286,6 +287,7 @@ describe('the gateway', () => {
     }
     const answer = await send(`/gateway/${KEY}/openai/v1/responses`, { body: Buffer.from('{}') })
     expect(answer.status).toBe(200)
+    await expect.poll(() => seen.length).toBe(1)
     expect(await (await seen[0]?.answer)?.body.text).toBeNull()
   })
 })
