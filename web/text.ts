@@ -151,6 +151,7 @@ export const text = {
     mayItRun: (name: string) => `Allow ${name}?`,
     allow: 'Allow',
     deny: 'Deny',
+    agentOptions: "The agent's own answers",
     reason: 'Reason (optional)',
     confinement(sandbox: string | null, network: boolean): string {
       if (sandbox === null) return 'Runs with your permissions, without a sandbox.'

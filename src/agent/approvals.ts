@@ -36,26 +36,29 @@ export async function askPerson(
   question: Question,
   call: PlacedCall,
   turn: Turn,
-  options?: FrameDraft<'tool.approval'>['options'],
-): Promise<{ approved: boolean; reason: string | null; grant: Grant }> {
+): Promise<{ approved: boolean; reason: string | null; grant: Grant; optionId: string | null }> {
   const { record, writer } = turn
   const known = record.call(call.callId)
   // An answer to another question does not count: the call may now run differently from what was shown then.
   const isSame = (known?.questionSha256 ?? question.sha256) === question.sha256
   const before = isSame ? (known?.approval ?? null) : null
   if (before === 'approved' || before === 'denied') {
-    return { approved: before === 'approved', reason: null, grant: known?.grant ?? noGrant }
+    return { approved: before === 'approved', reason: null, grant: known?.grant ?? noGrant, optionId: null }
   }
   await turn.ask(call.callId, question)
   const asked = { question_sha256: question.sha256, ...confinementFields(question) }
-  const offered = options === undefined ? {} : { options }
+  const offered = question.options === undefined ? {} : { options: [...question.options] }
   if (before === null) writer.write(approvalFrame(call, { status: 'requested', ...asked, ...offered }))
   await writer.flush()
-  const { approved, reason, by, grant } = await turn.answerTo(call.callId)
+  const { approved, reason, by, grant, optionId } = await turn.answerTo(call.callId)
   const status = approved ? 'approved' : 'denied'
-  const given = approved && question.confinement ? { grant } : {}
-  writer.write(approvalFrame(call, { status, by, ...(reason === null ? {} : { reason }), ...given }))
-  return { approved, reason, grant }
+  const given = {
+    ...(reason === null ? {} : { reason }),
+    ...(approved && question.confinement ? { grant } : {}),
+    ...(optionId === null ? {} : { option_id: optionId }),
+  }
+  writer.write(approvalFrame(call, { status, by, ...given }))
+  return { approved, reason, grant, optionId }
 }
 
 export function callFields(call: PlacedCall) {
@@ -71,7 +74,15 @@ export function approvalFrame(
   call: PlacedCall,
   fields: Pick<
     FrameDraft<'tool.approval'>,
-    'status' | 'by' | 'reason' | 'question_sha256' | 'confinement' | 'grant' | 'rule_id' | 'options'
+    | 'status'
+    | 'by'
+    | 'reason'
+    | 'question_sha256'
+    | 'confinement'
+    | 'grant'
+    | 'rule_id'
+    | 'options'
+    | 'option_id'
   >,
 ): FrameDraft<'tool.approval'> {
   return { kind: 'tool.approval', ...callFields(call), tool_name: call.name, ...fields }

@@ -6,7 +6,7 @@ import { visibleFields } from '../protocol/visible-text.ts'
 import type { PendingAsk } from './conversation-session.ts'
 import { bold, dim, printable } from './output.ts'
 
-export type GivenAnswer = Pick<AnswerApproval, 'approved' | 'reason' | 'grant' | 'always'>
+export type GivenAnswer = Pick<AnswerApproval, 'approved' | 'reason' | 'grant' | 'always' | 'option_id'>
 
 /** Asks for approval on the terminal. Ctrl-C at the prompt cancels the run. */
 export async function askOnTerminal(client: Client, conversationId: string, ask: PendingAsk): Promise<void> {
@@ -92,7 +92,7 @@ export function prompt({ confinement, prefix }: QuestionView): string {
   return confinement?.sandbox ? `[y/a/${wider}w/o/n, ? for help] ` : `[y/a/${wider}n, ? for help] `
 }
 
-export function answersText({ confinement, prefix, tool_name }: QuestionView): string {
+export function answersText({ confinement, prefix, tool_name, options }: QuestionView): string {
   const lines = [
     'y    allow once',
     'a    always allow exactly this call',
@@ -108,6 +108,7 @@ export function answersText({ confinement, prefix, tool_name }: QuestionView): s
         ]
       : []),
     'n    deny, optionally with a reason: n not now',
+    ...options.map(({ name }, index) => `${index + 1}    ${printable(name)} (the agent's own answer)`),
   ]
   return lines.map((line) => dim(`  ${line}`)).join('\n')
 }
@@ -125,8 +126,13 @@ function confinementText({
 const matches: Record<string, 'exact' | 'prefix' | 'tool'> = { a: 'exact', p: 'prefix', t: 'tool' }
 
 /** Null for invalid input; the caller then asks again. */
-export function readAnswer(typed: string, { confinement, prefix }: QuestionView): GivenAnswer | null {
+export function readAnswer(
+  typed: string,
+  { confinement, prefix, options }: QuestionView,
+): GivenAnswer | null {
   const text = typed.trim()
+  const option = /^\d+$/.test(text) ? options[Number(text) - 1] : undefined
+  if (option) return { approved: option.kind.startsWith('allow'), option_id: option.id }
   const letters = text.toLowerCase() === 'yes' ? 'y' : text.toLowerCase()
   const isOffered = confinement?.sandbox ? /^(y|w|o|[apt]c?[wo]?)$/ : /^(y|[apt]c?)$/
   if (isOffered.test(letters) && !(letters.startsWith('p') && prefix === null)) {

@@ -49,6 +49,8 @@ export interface PersonsAnswer {
   reason: string | null
   by: string
   grant: Grant
+  /** One of the options that the question offered. */
+  optionId: string | null
 }
 
 export interface TurnOutcome {

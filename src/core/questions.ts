@@ -7,6 +7,8 @@ export interface Question {
   subject: string
   /** Null for tools that start no program. */
   confinement: Confinement | null
+  /** The answers that a hosted agent offers, besides plain yes and no. */
+  options?: readonly { id: string; name: string; kind: string }[]
   /** Digest of this question. An approval must name it, so that the call which was shown is the one that runs. */
   sha256: string
 }
@@ -25,6 +27,11 @@ export interface Grant {
   network: boolean
   /** Run without a sandbox. */
   outside: boolean
+}
+
+/** True if an option of a hosted agent allows the call; its kinds are ACP's. */
+export function isAllowing(kind: string): boolean {
+  return kind.startsWith('allow')
 }
 
 export const noGrant: Grant = { network: false, outside: false }

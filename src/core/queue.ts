@@ -135,6 +135,8 @@ export interface AnswerCommand extends CancelCommand {
   /** The question being answered; required for an approval. */
   questionSha256: string | null
   grant: Grant
+  /** One of the question's options. */
+  optionId?: string | null
   /** Allows the same call without asking from now on. */
   always: Always | null
 }
@@ -173,5 +175,12 @@ export interface Signals {
   isQueued: boolean
   /** Who requested the cancellation. */
   cancelledBy: string | null
-  answers: { toolCallId: string; approved: boolean; reason: string | null; by: string; grant: Grant }[]
+  answers: {
+    toolCallId: string
+    approved: boolean
+    reason: string | null
+    by: string
+    grant: Grant
+    optionId: string | null
+  }[]
 }

@@ -18,6 +18,8 @@ export interface Exchange {
 
 export interface Answer {
   status: number
+  /** When it began, in ms: nothing that it asks for can have been done earlier. */
+  beganAt: number
   contentType: string
   body: Tapped
 }

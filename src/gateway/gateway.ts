@@ -112,7 +112,13 @@ async function passBack(
 ): Promise<void> {
   const { statusCode = 502, statusMessage, rawHeaders, headers } = answered
   const tap = begun && createTap(headers['content-encoding'])
-  if (tap) begun?.({ status: statusCode, contentType: headers['content-type'] ?? '', body: tap })
+  if (tap)
+    begun?.({
+      status: statusCode,
+      beganAt: Date.now(),
+      contentType: headers['content-type'] ?? '',
+      body: tap,
+    })
   response.sendDate = false
   response.writeHead(
     statusCode,

@@ -142,7 +142,8 @@ export function createObservedTurn(
     usage.input_tokens += result.usage.input
     usage.output_tokens += result.usage.output
     usage.total_tokens += result.usage.total
-    startedAt = deps.clock.now()
+    // Not when it was recorded: on a busy machine the agent may be faster.
+    startedAt = (await exchange.answer)?.beganAt ?? deps.clock.now()
     calls = new Map(result.calls.map((call) => [call.callId, call]))
     writer.write(...result.calls.map((call) => statusFrame(call, 'in_progress')))
     await writer.flush()

@@ -55,6 +55,27 @@ export function describeQueue(name: string, open: OpenStore): void {
       }
     }
 
+    it('[G4] gives a reserved message to its worker only, until the reservation ends', async () => {
+      const id = await newConversation(store.ledger)
+      const message = { tenant: TENANT, conversationId: id, content: 'x', mayChangeFiles: true }
+      const reserved = (leaseMs: number) =>
+        store.queue.enqueue({
+          ...message,
+          runId: newId('run'),
+          messageId: newId('msg'),
+          reserve: { worker: 'w2', leaseMs },
+        })
+      await reserved(LEASE_MS)
+      expect(await store.queue.claim(worker())).toBeNull()
+      const claim = await store.queue.claim(worker({ worker: 'w2' }))
+      expect(claim?.conversationId).toBe(id)
+      await end(claim as Claim)
+      await reserved(0)
+      const taken = await store.queue.claim(worker())
+      expect(taken?.conversationId).toBe(id)
+      await end(taken as Claim)
+    })
+
     it('[R1] processes the messages of a conversation in order, one at a time', async () => {
       const id = await newConversation(store.ledger)
       const other = await newConversation(store.ledger)
@@ -363,6 +384,7 @@ export function describeQueue(name: string, open: OpenStore): void {
           reason: 'go',
           by: 'me',
           grant: { network: true, outside: false },
+          optionId: null,
         },
       ])
       await end(claim as Claim)

@@ -180,6 +180,34 @@ describe('a hosted agent', () => {
     },
   )
 
+  it("[T5] passes a person's choice among the agent's own options on to it", async () => {
+    const id = await newConversation()
+    const answering = ask(server, id, '!ask-option true')
+    const asked = await frameWhen(server, id, 'tool.approval')
+    const runId = asked.stream_id ?? ''
+    const question = await server.client.question(id, runId, asked.tool_call_id)
+    expect(question.options.map(({ id: one, kind }) => [one, kind])).toEqual([
+      ['yes', 'allow_once'],
+      ['always', 'allow_always'],
+      ['no', 'reject_once'],
+    ])
+    const { question_sha256 } = question
+    const answer = (approved: boolean, option_id: string) =>
+      server.client.answerApproval(id, runId, {
+        tool_call_id: asked.tool_call_id,
+        approved,
+        question_sha256,
+        option_id,
+      })
+    // Neither an option that was not offered, nor one of the other sense.
+    await expect(answer(true, 'other')).rejects.toThrow('no such option')
+    await expect(answer(false, 'always')).rejects.toThrow('no such option')
+    await answer(true, 'always')
+    const frames = await answering
+    expect(finalOf(frames).response_text).toContain('option always')
+    expect(ofKind(frames, 'tool.approval').at(-1)).toMatchObject({ status: 'approved', option_id: 'always' })
+  })
+
   it('[T5] needs no answer for a call that a rule allows', async () => {
     const id = await newConversation()
     const first = ask(server, id, '!ask ls one')

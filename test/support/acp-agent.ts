@@ -113,6 +113,7 @@ async function prompt(
       case 'shell':
         await shell(rest, await call('execute', rest, { command: rest }))
         break
+      case 'ask-option':
       case 'ask': {
         const toolCallId = randomUUID()
         const toolCall = {
@@ -133,6 +134,7 @@ async function prompt(
           toolCall,
           options,
         } as never)
+        if (word === 'ask-option' && outcome.outcome === 'selected') await say(`option ${outcome.optionId}`)
         if (outcome.outcome === 'selected' && outcome.optionId !== 'no') await shell(rest, toolCallId)
         else await end(toolCallId, 'failed', textContent('not allowed'))
         break

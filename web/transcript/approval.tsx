@@ -37,7 +37,7 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
   const isWithout =
     confinement?.wants_network === true && !confinement.network && !grant.network && !grant.outside
 
-  async function answer(approved: boolean): Promise<void> {
+  async function answer(approved: boolean, option_id?: string): Promise<void> {
     setSent(true)
     focusComposer()
     await attempt(async () => {
@@ -45,6 +45,7 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
         await server.answerApproval(conversationId, runId, {
           tool_call_id: callId,
           approved,
+          ...(option_id === undefined ? {} : { option_id }),
           ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
           ...(approved
             ? { question_sha256: question.data?.question_sha256, grant, always: alwaysOf(always) }
@@ -97,7 +98,37 @@ export function Approval({ tool, conversationId, runId }: ApprovalProps) {
       <Button look="danger" icon="close" disabled={isSent} onClick={() => void answer(false)}>
         {text.tools.deny}
       </Button>
+      <AgentOptions
+        options={question.data?.options ?? []}
+        isDisabled={isSent}
+        onChoose={({ id, kind }) => void answer(kind.startsWith('allow'), id)}
+      />
     </div>
+  )
+}
+
+type AgentOption = QuestionView['options'][number]
+
+/** A hosted agent's own answers, if it offers more than yes and no. */
+function AgentOptions({
+  options,
+  isDisabled,
+  onChoose,
+}: {
+  options: readonly AgentOption[]
+  isDisabled: boolean
+  onChoose: (option: AgentOption) => void
+}) {
+  if (options.length <= 2) return null
+  return (
+    <fieldset className="agent-options">
+      <legend>{text.tools.agentOptions}</legend>
+      {options.map((option) => (
+        <Button key={option.id} disabled={isDisabled} onClick={() => onChoose(option)}>
+          {option.name}
+        </Button>
+      ))}
+    </fieldset>
   )
 }
 

@@ -69,6 +69,7 @@ export interface TurnClientDependencies {
 /** How long the end of an answer waits for what is under way. */
 const END_MS = 5000
 const MAX_OPTIONS = 10
+const MAX_OPTION = 200
 const EDITS = new Set(['edit', 'delete', 'move'])
 
 export function createTurnClient(deps: TurnClientDependencies): TurnClient {
@@ -155,8 +156,9 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     options,
   }: RequestPermissionRequest): Promise<RequestPermissionResponse> {
     const call = await inTurn(async () => known(toolCall))
-    const isAllowed = await decide(call, options)
-    if (isAllowed === null) return { outcome: { outcome: 'cancelled' } }
+    const decision = await decide(call, options)
+    if (decision === null) return { outcome: { outcome: 'cancelled' } }
+    const { isAllowed, optionId } = decision
     call.isDenied = !isAllowed
     // What changed up to here was changed by others: the call has not begun.
     if (isAllowed && mayChangeFiles(call.kind)) {
@@ -172,7 +174,9 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       await turn.confirmHold()
     }
     const wanted = isAllowed ? ['allow_once', 'allow_always'] : ['reject_once', 'reject_always']
-    const option = wanted.flatMap((kind) => options.find((one) => one.kind === kind) ?? [])[0]
+    const option =
+      options.find((one) => one.optionId === optionId) ??
+      wanted.flatMap((kind) => options.find((one) => one.kind === kind) ?? [])[0]
     if (!option) return { outcome: { outcome: 'cancelled' } }
     return { outcome: { outcome: 'selected', optionId: option.optionId } }
   }
@@ -189,41 +193,41 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
   async function decide(
     call: AgentCall,
     options: RequestPermissionRequest['options'],
-  ): Promise<boolean | null> {
-    const question = questionOf(call)
+  ): Promise<Decision | null> {
+    const question = { ...questionOf(call), options: offeredOf(options) }
     const placed = placedOf(call)
     const tell = (status: 'approved' | 'denied', by: string) =>
       writer.write(approvalFrame(placed, { status, by, question_sha256: question.sha256 }))
     const policy = policies[call.name] ?? 'ask'
     const isChange = mayChangeFiles(call.kind)
+    const plainly = (isAllowed: boolean): Decision => ({ isAllowed, optionId: null })
     if (policy === 'deny' || (mode === 'read_only' && isChange)) {
       tell('denied', policy === 'deny' ? 'settings' : 'mode')
-      return false
+      return plainly(false)
     }
     const isFree = policy === 'allow' || !isChange || (mode === 'edit' && EDITS.has(call.kind))
     if (isFree) {
       tell('approved', policy === 'allow' ? 'settings' : 'mode')
-      return true
+      return plainly(true)
     }
-    if (await allowedByRule(deps.rules, question, placed, turn)) return true
+    if (await allowedByRule(deps.rules, question, placed, turn)) return plainly(true)
     const key = keyOf(call.name, shownArguments(argumentsOf(call)).arguments_text)
     const earlier = isWhole(call) ? decided.get(key) : undefined
     if (earlier !== undefined) {
       // Each answer counts once.
       decided.delete(key)
       tell(earlier ? 'approved' : 'denied', 'an earlier answer')
-      return earlier
+      return plainly(earlier)
     }
-    if (question.arguments.length > MAX_QUESTION_CHARACTERS) return false
+    if (question.arguments.length > MAX_QUESTION_CHARACTERS) return plainly(false)
     call.stage = 'awaiting_approval'
     writer.write(statusFrame(call, call.stage))
-    const offered = options
-      .slice(0, MAX_OPTIONS)
-      .map(({ optionId, name, kind }) => ({ id: cutText(optionId, 200), name: cutText(name, 200), kind }))
     if (asking.has(call.callId)) return null
     asking.add(call.callId)
-    return (await askPerson(question, placed, turn, offered).finally(() => asking.delete(call.callId)))
-      .approved
+    const { approved, optionId } = await askPerson(question, placed, turn).finally(() => {
+      asking.delete(call.callId)
+    })
+    return { isAllowed: approved, optionId }
   }
 
   async function settleQuestions(): Promise<void> {
@@ -358,6 +362,20 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
 function endsCall(update: unknown): boolean {
   const { status } = (update ?? {}) as { status?: unknown }
   return status === 'completed' || status === 'failed'
+}
+
+interface Decision {
+  isAllowed: boolean
+  /** The agent's option that a person chose. */
+  optionId: string | null
+}
+
+/** An option whose id is too long to store can't be chosen by a person. */
+function offeredOf(options: RequestPermissionRequest['options']): NonNullable<Question['options']> {
+  return options
+    .filter(({ optionId }) => optionId.length <= MAX_OPTION)
+    .slice(0, MAX_OPTIONS)
+    .map(({ optionId: id, name, kind }) => ({ id, name: cutText(name, MAX_OPTION), kind }))
 }
 
 function questionOf(call: AgentCall): Question {

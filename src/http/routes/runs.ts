@@ -279,7 +279,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
 
   app.openapi(approve, async (c) => {
     const { id, run_id } = c.req.valid('param')
-    const { tool_call_id, approved, reason, question_sha256, grant, always } = c.req.valid('json')
+    const { tool_call_id, approved, reason, question_sha256, grant, option_id, always } = c.req.valid('json')
     await deps.queue.answer({
       ...callerOf(c),
       conversationId: conversationId(id),
@@ -289,6 +289,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       reason: reason ?? null,
       questionSha256: question_sha256 ?? null,
       grant: { network: grant?.network ?? false, outside: grant?.outside ?? false },
+      optionId: option_id ?? null,
       always: always === true ? { match: 'exact', scope: 'workspace' } : always || null,
     })
     return c.body(null, 204)
@@ -303,7 +304,14 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       runId: runId(run_id),
       toolCallId: tool_call_id,
     }
-    const { toolName, arguments: written, subject, confinement, sha256 } = await deps.queue.question(query)
+    const {
+      toolName,
+      arguments: written,
+      subject,
+      confinement,
+      options = [],
+      sha256,
+    } = await deps.queue.question(query)
     return c.json(
       {
         run_id,
@@ -316,6 +324,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
           wants_network: confinement.wantsNetwork,
         },
         question_sha256: sha256,
+        options: [...options],
         // Only programs have a first word.
         prefix: confinement === null ? null : commandPrefix(subject),
       },

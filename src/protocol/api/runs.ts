@@ -123,6 +123,8 @@ export const answerApprovalSchema = z
     question_sha256: z.string().max(64).optional(),
     /** For programs: allows the network, or running without the sandbox. */
     grant: z.strictObject({ network: z.boolean().optional(), outside: z.boolean().optional() }).optional(),
+    /** One of the question's options, of the same sense as `approved`. */
+    option_id: text(200).optional(),
     /** Allows calls without asking from now on: the same one, commands with the same first words, or all of the tool. */
     always: z
       .union([
@@ -155,6 +157,8 @@ export const questionSchema = z
       .object({ sandbox: z.string().nullable(), network: z.boolean(), wants_network: z.boolean() })
       .nullable(),
     question_sha256: z.string(),
+    /** The answers that a hosted agent offers; empty for other tools. */
+    options: z.array(z.object({ id: z.string(), name: z.string(), kind: z.string() })),
     /** The first words that a rule for commands like this one would name; null if there can be none. */
     prefix: z.string().nullable(),
   })

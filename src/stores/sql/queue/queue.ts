@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { timestamp } from '../../../core/clock.ts'
-import { type Grant, noGrant, type Question, ruleSubjects } from '../../../core/questions.ts'
+import { type Grant, isAllowing, noGrant, type Question, ruleSubjects } from '../../../core/questions.ts'
 import type {
   Accepted,
   AnswerCommand,
@@ -242,7 +242,12 @@ export function* answerAsk(
       why: 'The approval names a different question than the pending one. Read the pending question.',
     }
   }
-  const { grant } = command
+  const { grant, optionId = null } = command
+  const option = optionId === null ? null : question.options?.find((one) => one.id === optionId)
+  // Only an answer of the same sense as the option: a denial must not select what allows.
+  if (option === undefined || (option && isAllowing(option.kind) !== command.approved)) {
+    return { refused: 'invalid_request', why: 'The question has no such option for this answer.' }
+  }
   const answered = yield* all(
     dialect.db
       .updateTable('asks')
@@ -250,7 +255,7 @@ export function* answerAsk(
         approved: command.approved ? 1 : 0,
         reason: command.reason,
         answered_by: command.by,
-        grants: JSON.stringify(grant),
+        grants: JSON.stringify(optionId === null ? grant : { ...grant, option_id: optionId }),
       })
       .where('run_id', '=', command.runId)
       .where('tool_call_id', '=', command.toolCallId)
@@ -298,9 +303,15 @@ export function* readSignals({ db }: Dialect, runId: RunId): Script<Signals> {
       approved: row.approved === 1,
       reason: row.reason,
       by: row.answered_by ?? '',
-      grant: row.grants === null ? noGrant : (JSON.parse(row.grants) as Grant),
+      ...grantIn(row.grants),
     })),
   }
+}
+
+function grantIn(text: string | null): { grant: Grant; optionId: string | null } {
+  if (text === null) return { grant: noGrant, optionId: null }
+  const { option_id, ...grant } = JSON.parse(text) as Grant & { option_id?: string }
+  return { grant, optionId: option_id ?? null }
 }
 
 /** Locks several rows in a fixed order, so that renewing leases and ending runs can't deadlock. */
