@@ -9,6 +9,8 @@ export interface AgentPreset {
   variables: readonly string[]
   /** How to install it. */
   install: string
+  /** A fork of its session works in the folder that it is given. opencode's stays in the old one. */
+  forksElsewhere: boolean
 }
 
 export const agentPresets: Readonly<Record<string, AgentPreset>> = {
@@ -18,6 +20,7 @@ export const agentPresets: Readonly<Record<string, AgentPreset>> = {
     args: [],
     variables: ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'CODEX_API_KEY', 'CODEX_HOME', 'CODEX_PATH'],
     install: 'npm install -g @openai/codex @agentclientprotocol/codex-acp',
+    forksElsewhere: true,
   },
   claude: {
     title: 'Claude Code',
@@ -33,6 +36,7 @@ export const agentPresets: Readonly<Record<string, AgentPreset>> = {
       'IS_SANDBOX',
     ],
     install: 'npm install -g @anthropic-ai/claude-code @agentclientprotocol/claude-agent-acp',
+    forksElsewhere: true,
   },
   opencode: {
     title: 'opencode',
@@ -46,6 +50,7 @@ export const agentPresets: Readonly<Record<string, AgentPreset>> = {
       'XDG_DATA_HOME',
     ],
     install: 'npm install -g opencode-ai',
+    forksElsewhere: false,
   },
   gemini: {
     title: 'Gemini CLI',
@@ -53,5 +58,6 @@ export const agentPresets: Readonly<Record<string, AgentPreset>> = {
     args: ['--experimental-acp'],
     variables: ['GEMINI_API_KEY', 'GOOGLE_API_KEY', 'GOOGLE_CLOUD_PROJECT'],
     install: 'npm install -g @google/gemini-cli',
+    forksElsewhere: false,
   },
 }

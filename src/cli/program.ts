@@ -40,6 +40,8 @@ export function createProgram(): Command {
     .addHelpText(
       'after',
       `
+Without a command, Waymark serves the project in this folder and opens the page.
+
 Examples:
   waymark serve                       serve the project in this folder
   waymark chat                        chat with the agent

@@ -12,7 +12,9 @@ export async function runCli(): Promise<void> {
     process.exit(0)
   })
   try {
-    await createProgram().parseAsync()
+    // `npx waymark` in a project is all that a person needs to type.
+    const given = process.argv.slice(2)
+    await createProgram().parseAsync(given.length > 0 ? given : ['serve', '--open'], { from: 'user' })
   } catch (error) {
     process.exitCode = 1
     if (!isExpected(error)) throw error

@@ -32,7 +32,8 @@ if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
 function restartWithFlag(): void {
   const flag = '--no-memory-protection-keys'
   const isAffected = process.platform === 'linux' && process.arch === 'x64'
-  if (!isAffected || process.argv[2] !== 'serve' || process.execArgv.includes(flag)) return
+  const isServer = process.argv[2] === undefined || process.argv[2] === 'serve'
+  if (!isAffected || !isServer || process.execArgv.includes(flag)) return
   const args = [process.execPath, ...process.execArgv, flag, ...process.argv.slice(1)]
   process.execve?.(process.execPath, args, process.env)
 }

@@ -1,5 +1,5 @@
 import { accessSync, constants, statSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { basename, delimiter, join } from 'node:path'
 import type { AgentCommand } from '../agent/hosted/agent-program.ts'
 import { agentPresets } from '../agent-presets.ts'
 import { routingOf } from '../agent-routing.ts'
@@ -22,6 +22,7 @@ interface Known {
   environment: Record<string, string>
   mode: string | null
   install: string | null
+  forksElsewhere: boolean
 }
 
 /** `gatewayUrl` is the address of this server's gateway, known once it listens. */
@@ -41,6 +42,10 @@ export function createHostedAgents(config: Config, gatewayUrl: () => string): Ho
       environment,
       mode: mode ?? null,
       install: null,
+      // Under another name it is still the same program.
+      forksElsewhere: Object.values(agentPresets).some(
+        (one) => one.forksElsewhere && one.command === basename(command),
+      ),
     })
   }
 
@@ -81,6 +86,7 @@ export function createHostedAgents(config: Config, gatewayUrl: () => string): Ho
         argv: [program, ...agent.args],
         environment,
         mode: agent.mode,
+        forksElsewhere: agent.forksElsewhere,
         routing: routed(agent, environment),
       }
     },

@@ -1,15 +1,29 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
-import { approve, ask, finalOf, frameWhen, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
+import {
+  allFrames,
+  approve,
+  ask,
+  finalOf,
+  frameWhen,
+  ofKind,
+  runsOf,
+  toolsOf,
+  transcriptOf,
+} from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
+import { rounds } from '../support/soak.ts'
 import { installed, realAgents } from './real-agents.ts'
+
+const KILLS = rounds(3, 20)
 
 /** Agents as their makers publish them, with the demo model as their provider: `npm run test:agents`. */
 for (const agent of realAgents) {
-  describe.runIf(agent.isInstalled)(`the agent ${agent.name}`, { timeout: 180_000 }, () => {
+  describe.runIf(agent.isInstalled)(`the agent ${agent.name}`, { timeout: 600_000 }, () => {
     let project: string
     let home: string
     let model: DemoModel
@@ -112,6 +126,63 @@ for (const agent of realAgents) {
       expect(await name(middle.id)).toContain('Ada')
       await server.client.deleteMessage(id, items[0]?.message_id ?? '')
       expect(await name(id)).not.toContain('Ada')
+      await server.client.undelete(id, { message_id: items[0]?.message_id ?? '' })
+      expect(await name(id)).toContain('Ada')
+    })
+
+    it('[R1] answers a queue of ten in order', async () => {
+      const id = await newConversation()
+      await Promise.all(Array.from({ length: 10 }, (_, n) => ask(server, id, `!say "answer ${n}"`)))
+      const finals = ofKind(await allFrames(server, id), 'final').map(
+        ({ final }) => final.response_text ?? '',
+      )
+      expect(finals).toHaveLength(10)
+      expect(finals.every((text) => /answer \d/.test(text))).toBe(true)
+    })
+
+    it('[W8] works in two forks with their own files at once', async () => {
+      const id = await newConversation()
+      await ask(server, id, agent.shell('echo base > shared.txt'))
+      const forks = await Promise.all([1, 2].map(() => server.client.fork(id, { files: 'copy' })))
+      const runs = forks.map(({ id: one }, n) => ask(server, one, agent.shell(`echo ${n} > shared.txt`)))
+      for (const frames of await Promise.all(runs)) {
+        expect(ofKind(frames, 'file.edit')).toMatchObject([{ path: 'shared.txt', change: 'modified' }])
+      }
+      expect(readFileSync(join(project, 'shared.txt'), 'utf8')).toBe('base\n')
+    })
+
+    it('[R3] [R4] ends each message once although it is killed at random moments', async () => {
+      for (let round = 0; round < KILLS; round++) {
+        const id = await newConversation()
+        const { client } = server
+        await client.sendMessage(id, {
+          content: `${agent.shell('sleep 0.3; echo 1 >> log.txt')}\n!say "the end"`,
+        })
+        await client.sendMessage(id, { content: '!say "the next"' })
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * 4000))
+        // The agents' processes, found by the home in their environment.
+        const listed = execFileSync('sh', [
+          '-c',
+          `grep -l -z "HOME=${home}$" /proc/[0-9]*/environ 2>/dev/null || true`,
+        ])
+        for (const [, pid] of listed.toString().matchAll(/proc\/(\d+)\//g)) {
+          try {
+            process.kill(Number(pid), 'SIGKILL')
+          } catch {
+            // It has just ended.
+          }
+        }
+        await expect
+          .poll(() => client.queue(id), { timeout: 60_000 })
+          .toMatchObject({ active: null, items: [] })
+        const frames = await allFrames(server, id)
+        const ends = frames.filter(({ kind }) => kind === 'final' || kind === 'error')
+        expect(ends).toHaveLength(2)
+        for (const run of runsOf(transcriptOf(frames))) {
+          for (const tool of toolsOf(run)) expect(tool.endedAt, JSON.stringify(tool)).not.toBeNull()
+        }
+        expect(ofKind(frames, 'final').at(-1)?.final.response_text).toContain('the next')
+      }
     })
   })
 }

@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -62,6 +62,54 @@ console.log(typeof client.fork, errorCodes.includes('queue_full'))
   run(join(root, 'node_modules/.bin/tsc'), [...options, 'main.ts'], consumer)
   expect(run(process.execPath, ['main.js'], consumer)).toBe('function true\n')
 })
+
+it('installs the server package without install scripts, under 120 MB, and serves the page', {
+  timeout: 300_000,
+}, async () => {
+  run('npm', ['run', '--silent', 'build'], root)
+  run(process.execPath, ['scripts/package.ts', '--pack'], root)
+  const consumer = join(folder, 'server')
+  const project = join(consumer, 'project')
+  run('mkdir', ['-p', project], folder)
+  writeFileSync(join(consumer, 'package.json'), '{}')
+  const archive = readdirSync(join(root, 'out')).find((name) => name.endsWith('.tgz')) ?? ''
+  // Scripts may run here: there must be none.
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline', '--silent']
+  run('npm', ['install', ...flags, join(root, 'out', archive)], consumer)
+  const lock = JSON.parse(readFileSync(join(consumer, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { hasInstallScript?: boolean }>
+  }
+  const withScripts = Object.entries(lock.packages).filter(([, one]) => one.hasInstallScript)
+  expect(withScripts).toEqual([])
+  expect(run('find', ['node_modules', '-name', 'binding.gyp'], consumer)).toBe('')
+  const megabytes = Number(run('du', ['-sm', 'node_modules'], consumer).split('\t')[0])
+  expect(megabytes).toBeLessThan(120)
+
+  const waymark = join(consumer, 'node_modules/.bin/waymark')
+  // As in any project of a person: no settings of this test run.
+  const env = { PATH: process.env.PATH, HOME: consumer, WAYMARK_EMBEDDER: 'none' }
+  const server = spawn(process.execPath, [waymark, 'serve', '--port', '0'], { cwd: project, env })
+  try {
+    let printed = ''
+    server.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+    server.stderr.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+    await expect.poll(() => printed, { timeout: 60_000 }).toContain('Open ')
+    const [origin = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(printed) ?? []
+    const page = await (await fetch(`${origin}/`)).text()
+    expect(page).toContain('<script type="module"')
+    const said = spawnSync(process.execPath, [waymark, 'send', '--new', SAID], {
+      cwd: project,
+      env,
+      encoding: 'utf8',
+    })
+    expect(said.stdout + said.stderr).toContain('written by the package')
+    expect(readFileSync(join(project, 'new.txt'), 'utf8')).toBe('new')
+  } finally {
+    server.kill()
+  }
+})
+
+const SAID = '!write_to_file {"path":"new.txt","content":"new"}\n!say "written by the package"'
 
 it('has the versions of the server package in the client package', () => {
   const read = (path: string) => JSON.parse(readFileSync(join(root, path), 'utf8'))

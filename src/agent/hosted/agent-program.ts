@@ -40,6 +40,8 @@ export interface AgentCommand {
   name: string
   argv: readonly string[]
   environment: Readonly<Record<string, string>>
+  /** True if a fork of its session works in the folder that it is given. */
+  forksElsewhere: boolean
   /** How its model traffic is recorded; null when it isn't. */
   routing: {
     upstreams: Readonly<Record<string, string>>

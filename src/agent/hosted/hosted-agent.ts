@@ -79,7 +79,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const program = await programs.get({ conversationId, cwd, command, signal })
     try {
       const session = await opened(program, async () => {
-        const found = await sessionFor(turn, name, program, cwd)
+        const found = await sessionFor(turn, command, program, cwd)
         await setMode(turn, program, found.handle, conversation.mode, command.mode)
         return found
       })
@@ -130,18 +130,25 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     isInterrupted: boolean
   }
 
-  async function sessionFor(turn: Turn, name: string, program: AgentProgram, cwd: string): Promise<Session> {
+  async function sessionFor(
+    turn: Turn,
+    { name, forksElsewhere }: AgentCommand,
+    program: AgentProgram,
+    cwd: string,
+  ): Promise<Session> {
     const { tenant, conversationId, runId, record, signal, writer } = turn
     const past = await states.past({ tenant, conversationId, runId })
     const isInterrupted = record.hasOutput()
     const handle = await places.handle(past)
     const since = past.state ? await framesAfter(ledger, turn, past.state.cursor) : []
     const isCurrent = !since.some((frame) => frame.kind === 'message.user' && frame.stream_id !== runId)
-    const place = { conversationId, agent: name }
+    const place = { conversationId, agent: name, cwd }
     if (handle && past.state && handle.agent === name && isCurrent && !isInterrupted) {
       const isOwn = handle.conversationId === conversationId
       const isThere = await places.isAt(handle, past.state.id)
-      const found = isThere ? await continued(handle, isOwn) : null
+      // Some agents fork a session, but go on working in its old folder.
+      const isSameFolder = (handle.cwd ?? cwd) === cwd || forksElsewhere
+      const found = isThere && isSameFolder ? await continued(handle, isOwn) : null
       if (found !== null) return { handle: { ...place, sessionId: found }, seed: null, isInterrupted }
     }
     const made = await program.request<{ sessionId?: unknown } | null>(

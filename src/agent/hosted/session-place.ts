@@ -11,6 +11,8 @@ export interface SessionHandle {
   sessionId: string
   /** The conversation that the session belongs to. */
   conversationId: string
+  /** The folder that it works in. Earlier versions did not note it. */
+  cwd?: string
 }
 
 /** Marks the agent states of hosted agents. */
