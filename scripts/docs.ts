@@ -5,8 +5,8 @@ import type { Command } from 'commander'
 import { createProgram } from '../src/cli/program.ts'
 import { settings } from '../src/config.ts'
 
-export function generatedDocs(): Record<string, string> {
-  return { 'docs/settings.md': settingsText(), 'docs/cli.md': cliText() }
+export async function generatedDocs(): Promise<Record<string, string>> {
+  return { 'docs/settings.md': settingsText(), 'docs/cli.md': await cliText() }
 }
 
 function settingsText(): string {
@@ -25,8 +25,8 @@ ${rows.join('\n')}
 `
 }
 
-function cliText(): string {
-  return `# Command line\n\n${sections(createProgram()).join('\n')}`
+async function cliText(): Promise<string> {
+  return `# Command line\n\n${sections(await createProgram()).join('\n')}`
 }
 
 function sections(command: Command): string[] {
@@ -47,7 +47,7 @@ function nameOf(command: Command): string {
 }
 
 if (import.meta.main) {
-  for (const [path, text] of Object.entries(generatedDocs())) {
+  for (const [path, text] of Object.entries(await generatedDocs())) {
     writeFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), text)
     console.log(`wrote ${path}`)
   }

@@ -11,6 +11,8 @@ import { settings } from '../src/settings.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
+const generated = Object.entries(await generatedDocs())
+
 describe('documents', () => {
   it('cite every rule in a test, and only rules that exist', () => {
     const rules = [...filesBelow('docs/spec', /\.md$/), 'docs/security.md'].flatMap((path) =>
@@ -25,12 +27,12 @@ describe('documents', () => {
     expect(new Set(cited)).toEqual(new Set(rules))
   })
 
-  it.each(Object.entries(generatedDocs()))('match the output of `npm run docs`: %s', (path, text) => {
+  it.each(generated)('match the output of `npm run docs`: %s', (path, text) => {
     expect(read(path)).toBe(text)
   })
 
-  it('describe every flag of the settings as an option of serve', () => {
-    const serve = createProgram().commands.find((command) => command.name() === 'serve')
+  it('describe every flag of the settings as an option of serve', async () => {
+    const serve = (await createProgram()).commands.find((command) => command.name() === 'serve')
     const accepted = new Set(serve?.options.map((option) => option.long))
     // Only commands that connect to a server need its URL.
     const flags = Object.entries(settings).flatMap(([name, { flag }]) =>

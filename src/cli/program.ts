@@ -1,38 +1,47 @@
 import { Command } from 'commander'
 import { VERSION } from '../protocol/version.ts'
-import { acpCommand } from './acp.ts'
-import { agentsCommand } from './agents.ts'
-import { approveCommand } from './approve.ts'
-import { auditCommand } from './audit.ts'
-import { backupCommand, restoreBackupCommand } from './backup.ts'
-import { chatCommand } from './chat.ts'
-import { checkpointsCommand } from './checkpoints.ts'
-import { compareCommand } from './compare.ts'
-import { contextCommand } from './context.ts'
-import { conversationsCommand } from './conversations.ts'
-import { deleteCommand, undeleteCommand } from './delete.ts'
-import { diffCommand } from './diff.ts'
-import { doctorCommand } from './doctor.ts'
-import { exportCommand, importCommand } from './export.ts'
-import { forkCommand } from './fork.ts'
-import { gcCommand } from './gc.ts'
-import { logCommand } from './log.ts'
-import { memoryCommand } from './memory.ts'
-import { modelsCommand } from './models.ts'
-import { queueCommand } from './queue.ts'
-import { rebuildCommand } from './rebuild.ts'
-import { resetCommand } from './reset.ts'
-import { restoreCommand } from './restore.ts'
-import { rulesCommand } from './rules.ts'
-import { runCommand } from './run.ts'
-import { sendCommand } from './send.ts'
-import { serveCommand } from './serve.ts'
-import { stopCommand } from './stop.ts'
-import { tokenCommand } from './token.ts'
-import { treeCommand } from './tree.ts'
-import { verifyCommand } from './verify.ts'
 
-export function createProgram(): Command {
+/** Every command, loaded when it is needed: those that open the store load the whole server. */
+const commands: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import('./serve.ts')).serveCommand(),
+  chat: async () => (await import('./chat.ts')).chatCommand(),
+  send: async () => (await import('./send.ts')).sendCommand(),
+  queue: async () => (await import('./queue.ts')).queueCommand(),
+  stop: async () => (await import('./stop.ts')).stopCommand(),
+  conversations: async () => (await import('./conversations.ts')).conversationsCommand(),
+  log: async () => (await import('./log.ts')).logCommand(),
+  fork: async () => (await import('./fork.ts')).forkCommand(),
+  tree: async () => (await import('./tree.ts')).treeCommand(),
+  compare: async () => (await import('./compare.ts')).compareCommand(),
+  delete: async () => (await import('./delete.ts')).deleteCommand(),
+  undelete: async () => (await import('./delete.ts')).undeleteCommand(),
+  context: async () => (await import('./context.ts')).contextCommand(),
+  memory: async () => (await import('./memory.ts')).memoryCommand(),
+  models: async () => (await import('./models.ts')).modelsCommand(),
+  agents: async () => (await import('./agents.ts')).agentsCommand(),
+  run: async () => (await import('./run.ts')).runCommand(),
+  acp: async () => (await import('./acp.ts')).acpCommand(),
+  checkpoints: async () => (await import('./checkpoints.ts')).checkpointsCommand(),
+  diff: async () => (await import('./diff.ts')).diffCommand(),
+  restore: async () => (await import('./restore.ts')).restoreCommand(),
+  approve: async () => (await import('./approve.ts')).approveCommand(),
+  reset: async () => (await import('./reset.ts')).resetCommand(),
+  doctor: async () => (await import('./doctor.ts')).doctorCommand(),
+  verify: async () => (await import('./verify.ts')).verifyCommand(),
+  rebuild: async () => (await import('./rebuild.ts')).rebuildCommand(),
+  export: async () => (await import('./export.ts')).exportCommand(),
+  import: async () => (await import('./export.ts')).importCommand(),
+  backup: async () => (await import('./backup.ts')).backupCommand(),
+  'restore-backup': async () => (await import('./backup.ts')).restoreBackupCommand(),
+  gc: async () => (await import('./gc.ts')).gcCommand(),
+  audit: async () => (await import('./audit.ts')).auditCommand(),
+  rules: async () => (await import('./rules.ts')).rulesCommand(),
+  completion: async () => (await import('./completion.ts')).completionCommand(() => createProgram()),
+  token: async () => (await import('./token.ts')).tokenCommand(),
+}
+
+/** The program with all its commands, or, when the first argument names one, with only that one. */
+export async function createProgram(args: readonly string[] = []): Promise<Command> {
   const program = new Command('waymark')
     .description('A session server for AI coding agents: one append-only ledger, replayed to the byte.')
     .version(VERSION)
@@ -53,42 +62,16 @@ Examples:
   waymark restore 3f2a91c             restore the files to a checkpoint
   waymark verify                      recompute all digests of the ledger`,
     )
-  const commands = [
-    serveCommand,
-    chatCommand,
-    sendCommand,
-    queueCommand,
-    stopCommand,
-    conversationsCommand,
-    logCommand,
-    forkCommand,
-    treeCommand,
-    compareCommand,
-    deleteCommand,
-    undeleteCommand,
-    contextCommand,
-    memoryCommand,
-    modelsCommand,
-    agentsCommand,
-    runCommand,
-    acpCommand,
-    checkpointsCommand,
-    diffCommand,
-    restoreCommand,
-    approveCommand,
-    resetCommand,
-    doctorCommand,
-    verifyCommand,
-    rebuildCommand,
-    exportCommand,
-    importCommand,
-    backupCommand,
-    restoreBackupCommand,
-    gcCommand,
-    auditCommand,
-    rulesCommand,
-    tokenCommand,
-  ]
-  for (const command of commands) program.addCommand(command())
+  const [first = ''] = args
+  const needed = Object.hasOwn(commands, first)
+    ? [first]
+    : args.length > 0 && isVersion(first)
+      ? []
+      : Object.keys(commands)
+  for (const load of needed.flatMap((name) => commands[name] ?? [])) program.addCommand(await load())
   return program
+}
+
+function isVersion(argument: string): boolean {
+  return argument === '--version' || argument === '-V'
 }

@@ -14,7 +14,8 @@ export async function runCli(): Promise<void> {
   try {
     // `npx waymark` in a project is all that a person needs to type.
     const given = process.argv.slice(2)
-    await createProgram().parseAsync(given.length > 0 ? given : ['serve', '--open'], { from: 'user' })
+    const args = given.length > 0 ? given : ['serve', '--open']
+    await (await createProgram(args)).parseAsync(args, { from: 'user' })
   } catch (error) {
     process.exitCode = 1
     if (!isExpected(error)) throw error

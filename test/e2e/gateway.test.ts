@@ -22,6 +22,17 @@ const sha = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).d
 const noLog = { error: () => {} }
 const KEY = 'k'.repeat(43)
 
+/** Streams recorded from real model servers, if there are any here: one JSON event per line. */
+function recordings(): Buffer[] {
+  const folder = process.env.WAYMARK_RECORDINGS
+  if (!folder) return []
+  const names = readdirSync(folder).filter((name) => name.endsWith('.chunks.txt'))
+  return names.map((name) => {
+    const lines = readFileSync(join(folder, name), 'utf8').split('\n').filter(Boolean)
+    return Buffer.from(lines.map((line) => `data: ${line}\n\n`).join(''))
+  })
+}
+
 /** A model server that answers with given bytes, and keeps what it was sent. */
 interface Upstream {
   origin: string
@@ -118,6 +129,7 @@ describe('the gateway', () => {
       randomBytes(200_000),
       Buffer.from('{"model":"a","input":"ü"}'),
       ...Object.values(streams).map(streamed),
+      ...recordings(),
     ]
     const packed = { identity: (bytes: Buffer) => bytes, gzip: gzipSync, br: brotliCompressSync }
     const one = fc.record({
