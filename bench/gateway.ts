@@ -45,7 +45,9 @@ rmSync(project, { recursive: true, force: true })
 const added = through.map((one, index) => one - (direct[index] ?? 0))
 const delay = median(through) - median(direct)
 const p99 = percentile(through, 99) - percentile(direct, 99)
-say(`p50 ${milliseconds(delay)}, p99 ${milliseconds(p99)}, p99 of the differences ${milliseconds(percentile(added, 99))}`)
+say(
+  `p50 ${milliseconds(delay)}, p99 ${milliseconds(p99)}, p99 of the differences ${milliseconds(percentile(added, 99))}`,
+)
 report([
   {
     figure: 'first byte of an answer through the gateway, recorded, p50; peer: without the gateway',
