@@ -25,8 +25,9 @@ export function numberOf(value: number): string {
   return numbers.format(value)
 }
 
-export function durationOf(from: string, to: string): string {
-  const ms = Math.max(0, Date.parse(to) - Date.parse(from))
+/** `waitedMs` is time that a person took, and doesn't count. */
+export function durationOf(from: string, to: string, waitedMs = 0): string {
+  const ms = Math.max(0, Date.parse(to) - Date.parse(from) - waitedMs)
   if (ms < 1000) return `${ms} ms`
   if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`
   const seconds = Math.round(ms / 1000)

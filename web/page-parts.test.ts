@@ -7,7 +7,7 @@ import { groupParts, nameOfOrigin } from './context/parts.ts'
 import { inFamilyOrder } from './conversations/family-order.ts'
 import { durationOf, titleFrom } from './format.ts'
 import { addressOf, parseAddress } from './location.tsx'
-import { diffLines } from './transcript/diff-lines.ts'
+import { changedParts, diffLines } from './transcript/diff-lines.ts'
 import { decodeEntities } from './transcript/entities.ts'
 import { safeAddress } from './transcript/markdown.tsx'
 
@@ -71,6 +71,21 @@ describe('parts of the page that need no browser', () => {
     ])
     // Changed lines that look like a file header are still lines.
     expect(diffLines('@@ -1 +1 @@\n--- a\n+++ b').map((line) => line.text)).toEqual(['-- a', '++ b'])
+  })
+
+  it('marks the words that differ between a line and the one that replaces it', () => {
+    const marked = (diff: string) => {
+      const lines = diffLines(diff)
+      return [...changedParts(lines)].map(([index, { from, to }]) => lines[index]?.text.slice(from, to))
+    }
+    expect(marked('@@ -1 +1 @@\n-const total = sum(items)\n+const total = exactSum(items)')).toEqual([
+      'sum',
+      'exactSum',
+    ])
+    expect(marked('@@ -1 +1 @@\n-return total\n+return total * 2')).toEqual([' * 2'])
+    // Lines with little in common, and a different number of lines.
+    expect(marked('@@ -1 +1 @@\n-alpha beta\n+something else')).toEqual([])
+    expect(marked('@@ -1,2 +1 @@\n-one\n-two\n+one two')).toEqual([])
   })
 
   it('allows only web and mail links', () => {

@@ -149,6 +149,8 @@ export const text = {
     outputSoFar: 'Output so far',
     image: 'Generated image',
     mayItRun: (name: string) => `Allow ${name}?`,
+    ran: 'Ran',
+    changed: { added: 'Created', modified: 'Edited', deleted: 'Deleted' },
     allow: 'Allow',
     deny: 'Deny',
     agentOptions: "The agent's own answers",

@@ -45,6 +45,8 @@ export function newTool(frame: ItemAnchor, toolType = 'function'): ToolItem {
     details: null,
     startedAt: frame.server_timestamp,
     endedAt: null,
+    waitedMs: 0,
+    waitingSince: null,
   }
 }
 

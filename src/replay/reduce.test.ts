@@ -434,4 +434,19 @@ describe('the transcript reducer', () => {
     expect(joinTranscripts(one, two)).toEqual(whole)
     expect(() => joinTranscripts(two, one)).toThrow(/do not join/)
   })
+
+  it('counts the time that a call waited for a person', () => {
+    const call = { ...item(0), tool_call_id: 'call_1' }
+    const approval = { kind: 'tool.approval', ...call, tool_name: 'run_command' } as const
+    const tool = { tool_type: 'function', tool_call_id: 'call_1', name: 'run_command' }
+    const transcript = replay(
+      { kind: 'output_item.added', ...item(0), item_type: 'function_call' },
+      { ...approval, status: 'requested' },
+      { kind: 'tool.status', ...call, tool: { ...tool, status: 'awaiting_approval' } },
+      { ...approval, status: 'approved' },
+      { kind: 'tool.status', ...call, tool: { ...tool, status: 'completed' } },
+    )
+    const [shown] = runOf(transcript).items
+    expect(shown).toMatchObject({ waitedMs: 2, waitingSince: null })
+  })
 })

@@ -72,7 +72,7 @@ function changed(tool: ToolItem, frame: ToolFrame): ToolItem {
       return withOutput(tool, frame)
     case 'tool.approval':
       return {
-        ...tool,
+        ...waiting(tool, frame),
         name: tool.name ?? frame.tool_name,
         approval: {
           status: frame.status,
@@ -84,6 +84,14 @@ function changed(tool: ToolItem, frame: ToolFrame): ToolItem {
         },
       }
   }
+}
+
+/** Counts the time between a question and its answer. */
+function waiting(tool: ToolItem, { status, server_timestamp: at }: Frame<'tool.approval'>): ToolItem {
+  if (status === 'requested') return { ...tool, waitingSince: tool.waitingSince ?? at }
+  if (tool.waitingSince === null) return tool
+  const waitedMs = tool.waitedMs + Math.max(0, Date.parse(at) - Date.parse(tool.waitingSince))
+  return { ...tool, waitedMs, waitingSince: null }
 }
 
 function withStatus(tool: ToolItem, frame: Frame<'tool.status'>): ToolItem {

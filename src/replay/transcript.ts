@@ -128,6 +128,10 @@ export interface ToolItem extends ItemPlace {
   details: Frame<'tool.status'>['tool'] | null
   startedAt: string
   endedAt: string | null
+  /** Time spent waiting for a person, in ms. */
+  waitedMs: number
+  /** When it began to wait for a person; null while it doesn't. */
+  waitingSince: string | null
 }
 
 export interface ChunkedValue {

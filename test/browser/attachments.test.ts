@@ -186,7 +186,7 @@ describe('attachments and mentioned files in a browser', () => {
     await say(page, '!run_command {"command":"seq 1 30000"}')
     await page.getByRole('button', { name: 'Allow' }).click()
     await untilIdle(page)
-    const card = page.locator('.tool', { hasText: 'run_command' })
+    const card = page.locator('.tool:has([title="run_command"])')
     await card.getByRole('button', { expanded: false }).click()
     expect(await card.locator('.output').innerText()).not.toContain('29999')
     await card.getByRole('button', { name: 'Show all' }).click()

@@ -134,7 +134,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
         </p>
       )}
       <div className="run-end">
-        <span>{text.transcript.took(durationOf(run.startedAt, run.endedAt))}</span>
+        <span>{text.transcript.took(durationOf(run.startedAt, run.endedAt, waitedIn(run)))}</span>
         {usage && (
           <span>
             {usageText({
@@ -214,4 +214,9 @@ function RunError({
       )}
     </div>
   )
+}
+
+/** Questions of calls that run at once overlap, but a person answers them one after the other. */
+function waitedIn({ items }: RunEntry): number {
+  return items.reduce((sum, item) => sum + (item.type === 'tool' ? item.waitedMs : 0), 0)
 }

@@ -35,12 +35,14 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
   const heading = (
     <>
-      <span className="tool-name">{tool.name ?? tool.toolType}</span>
+      <span className="tool-name" title={tool.name ?? tool.toolType}>
+        {verbOf(tool, state)}
+      </span>
       <span className="tool-summary">{summaryOf(tool)}</span>
       {tool.edits.map((edit, index) => (
         <Counts key={index} {...edit} />
       ))}
-      <span className="tool-time">{tool.endedAt !== null && durationOf(tool.startedAt, tool.endedAt)}</span>
+      <span className="tool-time">{timeTaken(tool)}</span>
       <span className={`tool-state ${state}`}>{text.tools.states[state]}</span>
     </>
   )
@@ -82,6 +84,31 @@ function stateOf(tool: ToolItem, isOver: boolean): State {
   if (isOver || tool.status === 'incomplete') return 'broken-off'
   if (tool.approval?.status === 'requested') return 'asking'
   return tool.phase === 'arguments' && tool.argumentsJson === undefined ? 'writing' : 'running'
+}
+
+/** Shorter calls show no time: only what a person waits for is worth reading. */
+const SHOWN_MS = 1000
+
+function timeTaken({ startedAt, endedAt, waitedMs }: ToolItem): string {
+  if (endedAt === null) return ''
+  const ms = Date.parse(endedAt) - Date.parse(startedAt) - waitedMs
+  return ms < SHOWN_MS ? '' : durationOf(startedAt, endedAt, waitedMs)
+}
+
+/** What the call did, from its effects: `Edited`, `Ran`, or the tool's name as words. */
+function verbOf(tool: ToolItem, state: State): string {
+  const [edit, ...others] = tool.edits
+  const isCommand =
+    typeof (tool.argumentsJson as { command?: unknown } | null | undefined)?.command === 'string'
+  if (state === 'done' && isCommand) return text.tools.ran
+  if (state === 'done' && edit && others.every(({ change }) => change === edit.change)) {
+    return text.tools.changed[edit.change]
+  }
+  const { kind } = (tool.details ?? {}) as { kind?: unknown }
+  const named =
+    typeof kind === 'string' && kind !== 'other' && tool.details?.title ? kind : (tool.name ?? tool.toolType)
+  const words = named.replaceAll(/_+/g, ' ').trim()
+  return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
 /** The most informative argument of a call. */
