@@ -150,6 +150,7 @@ export const text = {
     image: 'Generated image',
     mayItRun: (name: string) => `Allow ${name}?`,
     ran: 'Ran',
+    leftOut: (lines: number) => `… ${s(lines, 'line')} …`,
     changed: { added: 'Created', modified: 'Edited', deleted: 'Deleted' },
     allow: 'Allow',
     deny: 'Deny',
@@ -310,6 +311,12 @@ export const text = {
   },
 
   changes: {
+    /** Labels hold the first 50 characters of a message. */
+    checkpoint(label: string): string {
+      const [, content] = /^Before user message: (.*)$/s.exec(label) ?? []
+      if (content === undefined) return label
+      return `Before “${content}${content.length >= 50 ? '…' : ''}”`
+    },
     title: (session: string) => `Changes in ${session}`,
     none: 'Nothing has changed since the last approval.',
     count: (files: number) => `${s(files, 'file')} changed since the last approval`,

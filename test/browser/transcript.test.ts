@@ -76,10 +76,11 @@ describe('transcript in a browser', () => {
     await expect.poll(() => command.locator('.output').innerText()).toContain('first')
     writeFileSync(join(server().config.project, 'go'), '')
     await untilIdle(page)
-    await command.getByRole('button', { expanded: false }).click()
+    // Its output stays visible.
     await expect.poll(() => command.locator('.output').innerText()).toContain('first\nsecond')
     await command.getByText('Allowed by browser').waitFor()
     expect(await command.locator('.tool-time').innerText()).toMatch(/^(\d+(\.\d)? s)?$/)
+    await command.getByText('Arguments').click()
     expect(await command.locator('pre').first().innerText()).toContain('"command": "echo first')
 
     const thought = page.getByRole('button', { name: 'Thought' })

@@ -29,7 +29,7 @@ export function Checkpoints({
         {(list.data?.pages.flatMap((page) => page.items) ?? []).map((checkpoint) => (
           <li key={checkpoint.checkpoint_id}>
             <div>
-              <strong>{checkpoint.label}</strong>
+              <strong>{text.changes.checkpoint(checkpoint.label)}</strong>
               <p className="quiet">
                 <code>{checkpoint.checkpoint_id.slice(0, 10)}</code> · {checkpoint.work_session} ·{' '}
                 {text.changes.files(checkpoint.files, checkpoint.changed)} · {dateOf(checkpoint.created_at)}

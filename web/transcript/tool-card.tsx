@@ -31,7 +31,11 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
   const mayAnswer = useMay('workspace:write')
   const isAsked = state === 'asking' && !isReadOnly && mayAnswer
   const isOpenByItself =
-    state === 'asking' || state === 'running' || state === 'failed' || isShort(tool.edits)
+    state === 'asking' ||
+    state === 'running' ||
+    state === 'failed' ||
+    isShort(tool.edits) ||
+    (isCommand(tool) && outputText(tool.output) !== '')
   const [isOpen, toggle] = useOpen(`${runId} ${tool.key}`, isOpenByItself)
   const heading = (
     <>
@@ -51,7 +55,8 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
       {isAsked ? (
         <Approval tool={tool} conversationId={conversationId} runId={runId} />
       ) : (
-        <Arguments tool={tool} isOpen={tool.edits.length === 0 && state !== 'failed'} />
+        // Collapsed when the heading or a diff shows the same content.
+        <Arguments tool={tool} isOpen={tool.edits.length === 0 && state !== 'failed' && !isCommand(tool)} />
       )}
       {tool.approval && tool.approval.status !== 'requested' && (
         <p className="approval-answer">
@@ -62,7 +67,12 @@ export const ToolCard = memo(function ToolCard({ tool, conversationId, runId, is
       {tool.edits.map((edit, index) => (
         <Edit key={index} edit={edit} />
       ))}
-      <Output tool={tool} conversationId={conversationId} isLive={state === 'running'} />
+      <Output
+        tool={tool}
+        conversationId={conversationId}
+        isLive={state === 'running'}
+        isFolded={tool.edits.length > 0 && state === 'done' && !isCommand(tool)}
+      />
       <Images tool={tool} />
     </Foldable>
   )
@@ -98,9 +108,7 @@ function timeTaken({ startedAt, endedAt, waitedMs }: ToolItem): string {
 /** What the call did, from its effects: `Edited`, `Ran`, or the tool's name as words. */
 function verbOf(tool: ToolItem, state: State): string {
   const [edit, ...others] = tool.edits
-  const isCommand =
-    typeof (tool.argumentsJson as { command?: unknown } | null | undefined)?.command === 'string'
-  if (state === 'done' && isCommand) return text.tools.ran
+  if (state === 'done' && isCommand(tool)) return text.tools.ran
   if (state === 'done' && edit && others.every(({ change }) => change === edit.change)) {
     return text.tools.changed[edit.change]
   }
@@ -140,7 +148,6 @@ function Arguments({ tool, isOpen }: { tool: ToolItem; isOpen: boolean }) {
   return (
     <>
       {shown !== '' && shown !== '{}' && (
-        // Collapsed when a diff shows the same content.
         <details className="tool-section" open={isOpen}>
           <summary>{text.tools.arguments}</summary>
           <pre tabIndex={0}>
@@ -174,10 +181,13 @@ function Output({
   tool,
   conversationId,
   isLive,
+  isFolded,
 }: {
   tool: ToolItem
   conversationId: string
   isLive: boolean
+  /** The diff says more than the output. */
+  isFolded: boolean
 }) {
   const [isWhole, setWhole] = useKept(`output ${tool.toolCallId} ${tool.key}`, false)
   const end = useRef<HTMLPreElement>(null)
@@ -194,15 +204,33 @@ function Output({
   }, [isLive, output])
   if (output === '') return null
   const isCut = !isWhole && !isLive && output.length > SHOWN_CHARACTERS
-  return (
-    <Section name={isLive ? text.tools.outputSoFar : text.tools.output}>
+  const shown = (
+    <>
       <pre ref={end} className="output" tabIndex={0}>
-        {isCut ? output.slice(0, SHOWN_CHARACTERS) : output}
+        {isCut ? foldedMiddle(output) : output}
       </pre>
       {whole.isError && <p className="failure">{explain(whole.error)}</p>}
       {(isCut || (tool.isOutputCut && !isWhole)) && <ShowAll onPress={() => setWhole(true)} />}
-    </Section>
+    </>
   )
+  if (!isFolded) return <Section name={isLive ? text.tools.outputSoFar : text.tools.output}>{shown}</Section>
+  return (
+    <details className="tool-section">
+      <summary>{text.tools.output}</summary>
+      {shown}
+    </details>
+  )
+}
+
+/** The beginning and the end: the end of an output often has its result. */
+function foldedMiddle(output: string): string {
+  const half = SHOWN_CHARACTERS / 2
+  const left = output.slice(half, output.length - half).split('\n').length
+  return `${output.slice(0, half)}\n${text.tools.leftOut(left)}\n${output.slice(-half)}`
+}
+
+function isCommand({ argumentsJson }: ToolItem): boolean {
+  return typeof (argumentsJson as { command?: unknown } | null | undefined)?.command === 'string'
 }
 
 function outputText(output: unknown): string {
