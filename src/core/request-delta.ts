@@ -10,10 +10,24 @@ export interface RequestDelta {
 export function requestDelta(base: Uint8Array, next: Uint8Array): RequestDelta {
   const most = Math.min(base.length, next.length)
   let prefix = 0
+  while (prefix + STEP <= most && isSame(base, prefix, next, prefix)) prefix += STEP
   while (prefix < most && base[prefix] === next[prefix]) prefix++
   let suffix = 0
-  while (suffix < most - prefix && base[base.length - 1 - suffix] === next[next.length - 1 - suffix]) suffix++
+  const left = most - prefix
+  while (
+    suffix + STEP <= left &&
+    isSame(base, base.length - suffix - STEP, next, next.length - suffix - STEP)
+  )
+    suffix += STEP
+  while (suffix < left && base[base.length - 1 - suffix] === next[next.length - 1 - suffix]) suffix++
   return { prefix, suffix }
+}
+
+/** Compared at once: one byte after the other takes a tenth of a second for a long request. */
+const STEP = 4096
+
+function isSame(a: Uint8Array, fromA: number, b: Uint8Array, fromB: number): boolean {
+  return Buffer.compare(a.subarray(fromA, fromA + STEP), b.subarray(fromB, fromB + STEP)) === 0
 }
 
 /** The request that a delta describes. Throws when the delta does not fit its base. */

@@ -14,6 +14,8 @@ export interface Exchange {
   request: Promise<string | null>
   /** The answer, once it has begun; null when there is none. */
   answer: Promise<Answer | null>
+  /** True if the agent has broken it off. */
+  isCancelled(): boolean
 }
 
 export interface Answer {
@@ -59,6 +61,7 @@ export function createTap(encoding: string | undefined): Tap {
   let changed = Promise.withResolvers<void>()
   let passed = 0
   let kept = 0
+  let isWhole = true
 
   function notify(): void {
     changed.resolve()
@@ -75,7 +78,7 @@ export function createTap(encoding: string | undefined): Tap {
   function finish(): void {
     if (state !== 'open') return
     state = 'ended'
-    text.resolve(asText(pieces))
+    text.resolve(asText(pieces, isWhole))
     notify()
   }
 
@@ -117,8 +120,9 @@ export function createTap(encoding: string | undefined): Tap {
       if (decoder) decoder.write(chunk)
       else keep(chunk)
     },
-    end(isWhole) {
-      isComplete.resolve(isWhole)
+    end(isEnd) {
+      isWhole = isEnd
+      isComplete.resolve(isEnd)
       if (decoder) decoder.end()
       else finish()
     },
@@ -126,9 +130,10 @@ export function createTap(encoding: string | undefined): Tap {
 }
 
 /** Null for bytes that are no text: nothing that a record could show. */
-function asText(pieces: readonly Buffer[]): string | null {
+function asText(pieces: readonly Buffer[], isWhole: boolean): string | null {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(pieces))
+    // A body that broke off may end in the middle of a character.
+    return new TextDecoder('utf-8', { fatal: isWhole, ignoreBOM: true }).decode(Buffer.concat(pieces))
   } catch {
     return null
   }

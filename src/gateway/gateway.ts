@@ -32,8 +32,8 @@ const HOLD_MS = 1000
 /** Reading along starts a moment later, so that it doesn't compete with passing the request on and the first words back. */
 const OBSERVE_AFTER_MS = 10
 /** One of these is in every event that asks the agent to run something. */
-const CALLS = ['_call"', '"tool_use"', '"tool_calls"']
-const LONGEST_CALL = 12
+const CALLS = ['_call"', '"tool_use"', '"tool_calls":[', '"tool_calls": [']
+const LONGEST_CALL = 15
 
 export function createGateway(deps: {
   access(key: string): GatewayAccess | null
@@ -56,25 +56,33 @@ export function createGateway(deps: {
         `This gateway key has no model server named ${place.upstream}.`,
       )
     }
-    if (request.headers.upgrade !== undefined) {
+    if (request.headers.upgrade?.toLowerCase() === 'websocket') {
       // Agents that would rather use a WebSocket then send an ordinary request.
       return refuse(response, 426, 'upgrade_refused', 'The gateway speaks HTTP with event streams only.')
     }
     const taps = tapped(request, place.path)
     const answer = Promise.withResolvers<Answer | null>()
-    const exchange = taps && { ...taps, upstream, request: taps.sent.text, answer: answer.promise }
-    const saved = exchange ? observe(access, exchange) : undefined
     const aborter = new AbortController()
     response.once('close', () => aborter.abort())
+    if (response.closed) aborter.abort()
+    const exchange = taps && {
+      ...taps,
+      upstream,
+      request: taps.sent.text,
+      answer: answer.promise,
+      isCancelled: () => aborter.signal.aborted,
+    }
+    const saved = exchange ? observe(access, exchange) : undefined
     try {
       const answered = await forward({
         method: request.method ?? 'GET',
-        url: new URL(upstream + place.path),
-        rawHeaders: passedOn(request.rawHeaders, (name) => !name.startsWith(OUR_HEADERS)),
+        origin: new URL(upstream),
+        path: place.path,
+        rawHeaders: withoutOurs(request.rawHeaders),
         body: request,
         signal: aborter.signal,
       })
-      await passBack(answered, response, taps ? answer.resolve : null, createHold(saved))
+      await passBack(answered, response, taps ? answer.resolve : null, saved)
     } catch (error) {
       answer.resolve(null)
       if (aborter.signal.aborted) return
@@ -108,10 +116,12 @@ async function passBack(
   answered: IncomingMessage,
   response: ServerResponse,
   begun: ((answer: Answer) => void) | null,
-  hold: Hold,
+  saved: Promise<void> | undefined,
 ): Promise<void> {
   const { statusCode = 502, statusMessage, rawHeaders, headers } = answered
-  const tap = begun && createTap(headers['content-encoding'])
+  const encoding = headers['content-encoding']
+  const tap = begun && createTap(encoding)
+  const hold = createHold(saved, encoding !== undefined && encoding !== 'identity')
   if (tap)
     begun?.({
       status: statusCode,
@@ -119,6 +129,7 @@ async function passBack(
       contentType: headers['content-type'] ?? '',
       body: tap,
     })
+  let isWhole = false
   response.sendDate = false
   response.writeHead(
     statusCode,
@@ -130,15 +141,16 @@ async function passBack(
     for await (const chunk of answered as AsyncIterable<Buffer>) {
       tap?.push(chunk)
       await hold.before(chunk)
-      if (!response.write(chunk)) await drained(response)
       if (response.destroyed) break
+      if (!response.write(chunk)) await drained(response)
     }
+    isWhole = answered.complete && !response.destroyed
     response.end()
   } catch {
     // The answer broke off: the agent's connection does too, so that it notices.
     response.destroy()
   } finally {
-    tap?.end(answered.complete)
+    tap?.end(isWhole)
   }
 }
 
@@ -150,7 +162,7 @@ interface Hold {
  * A model answers in most cases later than the files are saved. If it does not, the first bytes that ask for a call wait, for a
  * moment at most: once the agent has them, it may change files that no checkpoint has.
  */
-function createHold(saved: Promise<void> | undefined): Hold {
+function createHold(saved: Promise<void> | undefined, isCompressed: boolean): Hold {
   let isOver = saved === undefined
   let before = Buffer.alloc(0)
   void saved?.finally(() => (isOver = true))
@@ -159,12 +171,19 @@ function createHold(saved: Promise<void> | undefined): Hold {
       if (isOver) return undefined
       const text = Buffer.concat([before, chunk])
       before = text.subarray(-LONGEST_CALL)
-      if (!CALLS.some((mark) => text.includes(mark))) return undefined
+      // Compressed bytes don't show whether they ask for a call.
+      if (!isCompressed && !CALLS.some((mark) => text.includes(mark))) return undefined
       return Promise.race([saved, setTimeout(HOLD_MS, undefined, { ref: false })]).finally(
         () => (isOver = true),
       )
     },
   }
+}
+
+function withoutOurs(rawHeaders: readonly string[]): string[] {
+  return rawHeaders.filter(
+    (_, index) => !rawHeaders[index - (index % 2)]?.toLowerCase().startsWith(OUR_HEADERS),
+  )
 }
 
 /** Copies of the bodies, for requests that a model answers. */
@@ -214,6 +233,7 @@ function placeOf({ url = '', headers }: IncomingMessage): Place | null {
 }
 
 function drained(response: ServerResponse): Promise<void> {
+  if (response.destroyed || response.closed) return Promise.resolve()
   return new Promise((resolve) => {
     const done = () => {
       response.off('drain', done)

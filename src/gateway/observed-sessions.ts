@@ -93,10 +93,10 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     terminals.delete(nameOf(terminal))
     if (terminal.deadline) clearTimeout(terminal.deadline)
     const threads = [...terminal.threads.values()]
-    await Promise.all(threads.map((thread) => thread.work))
+    const late = new Promise((resolve) => setTimeout(resolve, END_MS).unref())
+    await Promise.race([Promise.all(threads.map((thread) => thread.work)), late])
     const open = threads.flatMap(({ turn }) => turn ?? [])
     for (const turn of open) turn.end('The agent has ended.')
-    const late = new Promise((resolve) => setTimeout(resolve, END_MS).unref())
     await Promise.race([Promise.all(open.map((turn) => turn.ended)), late])
     return { conversations: conversationsOf(terminal) }
   }
@@ -140,19 +140,19 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     if (body === null) return null
     const request = readRequest(exchange.protocol, body)
     thread.hasTools ||= request.tools.count > 0
+    await forgetLost(thread)
     if (await isAside(thread, request)) {
       if (thread.turn) thread.turn.aside(exchange)
       else thread.aside = [...thread.aside, exchange].slice(-MAX_ASIDE)
       return null
     }
-    await forgetLost(thread)
     const { message, outputs } = thread.messages.take(request)
     if (message !== null && thread.turn) {
-      void thread.turn.take({ outputs, exchange: null })
+      void thread.turn.take({ outputs, exchange: null, request })
       thread.turn = null
     }
     thread.turn ??= await begin(thread, message ?? 'Continued')
-    const saved = thread.turn.take({ outputs, exchange })
+    const saved = thread.turn.take({ outputs, exchange, request })
     for (const one of thread.aside.splice(0)) thread.turn.aside(one)
     return { saved }
   }
@@ -163,6 +163,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     if (!turn || turn.hasBegun()) return
     const runId = [...turns].find(([, one]) => one.turn === turn)?.[0]
     if (runId !== undefined && (await queue.signals(runId)).isQueued) return
+    turn.abandon()
     if (runId !== undefined) turns.delete(runId)
     thread.turn = null
   }
@@ -179,7 +180,11 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
   async function begin(thread: Thread, content: string): Promise<ObservedTurn> {
     const { terminal, sessionId } = thread
     const { tenant, agent } = terminal
-    const conversationId = (thread.conversationId ??= await conversationFor(thread, content))
+    const known = thread.conversationId
+    // It may have been deleted meanwhile.
+    const isHere = known !== null && (await ledger.conversation(tenant, known).catch(() => null)) !== null
+    const conversationId = isHere ? known : await conversationFor(thread, content)
+    thread.conversationId = conversationId
     const now = clock.now()
     const runId = newId('run', now)
     const turn = createObservedTurn(deps, { agent, sessionId })

@@ -10,11 +10,13 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import type { Exchange } from './exchange.ts'
 import type { ObservedDependencies } from './observed-dependencies.ts'
 import { createRecording, type Recording, recordExchange } from './record-exchange.ts'
+import type { ReadRequest } from './request-items.ts'
 
 /** A request of the agent while it answers one message; null when only outcomes were seen. */
 export interface ObservedStep {
   outputs: { callId: string; text: string }[]
   exchange: Exchange | null
+  request: ReadRequest
 }
 
 /** One message of a person to an agent in its own terminal, from the first request to the last answer. */
@@ -31,6 +33,8 @@ export interface ObservedTurn {
   isAnswering(): Promise<boolean>
   /** No further request comes. */
   end(why: string): void
+  /** The run will never begin. */
+  abandon(): void
   run(turn: Turn): Promise<TurnOutcome>
   /** Resolves when the run has ended, however it did. */
   ended: Promise<void>
@@ -87,7 +91,8 @@ export function createObservedTurn(
       if (!step) return await outcome(turn, 'incomplete', why)
       await settle(turn, step.outputs).finally(step.saved)
       if (!step.exchange) return await outcome(turn, 'incomplete', 'Another message followed.')
-      if (await answer(turn, step.exchange).finally(step.done)) return await outcome(turn, 'completed', null)
+      if (await answer(turn, step.exchange, step.request).finally(step.done))
+        return await outcome(turn, 'completed', null)
     }
   }
 
@@ -126,14 +131,19 @@ export function createObservedTurn(
   }
 
   /** True if the answer ends the turn: it asks for no call. */
-  async function answer(turn: Turn, exchange: Exchange): Promise<boolean> {
+  async function answer(turn: Turn, exchange: Exchange, request: ReadRequest): Promise<boolean> {
     const { writer } = turn
-    const recorded = await recordExchange(deps, turn, exchange, (frame) => writer.write(frame))
+    const emit = (frame: FrameDraft) => {
+      // After a stop the record is completed, but the transcript has ended.
+      if (!turn.signal.aborted) writer.write(frame)
+    }
+    const recorded = await untilAborted(recordExchange(deps, turn, exchange, emit, request), turn.signal)
     if (!recorded) return false
-    const { result, end: ending } = recorded
+    const { result, hasCalls, end: ending } = recorded
     if (!result) {
       writer.write(...closeItems(turn.record), ...closeCalls(turn.record))
-      if (ending.status === 'completed') return true
+      // A whole response instead of a stream: it shows no text, but the run goes on if it asks for calls.
+      if (ending.status === 'completed') return !hasCalls
       const reason = ending.error?.message ?? 'The agent broke the answer off.'
       writer.write({ kind: 'lifecycle', status: 'in_progress', reason })
       return false
@@ -191,6 +201,7 @@ export function createObservedTurn(
       return false
     },
     end,
+    abandon: ended.resolve,
     async run(turn) {
       hasBegun = true
       recording = createRecording(deps, turn)

@@ -8,42 +8,58 @@ import { cutText } from '../core/limits.ts'
 import type { ResponseEnd } from '../core/responses.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
-import type { Answer } from './exchange.ts'
+import type { Answer, Exchange } from './exchange.ts'
 
 /** How an answer ended, and what it was made of; the result is null for an answer that is no complete event stream. */
 export interface ReadAnswer {
   end: ResponseEnd
   result: ModelResult | null
+  /** The agent is asked to run something. */
+  hasCalls: boolean
 }
 
 const nothing = { providerId: null, response: null, usage: null }
 const MAX_ERROR = 1000
+/** In a whole response: calls that wait for the agent. */
+const CALLS = /"type"\s*:\s*"(?:function_call|custom_tool_call|tool_use)"|"tool_calls"\s*:\s*\[\s*\{/
 
 /** Reads an answer while it arrives, with the code that reads the answers to our own requests; `emit` gets its frames. */
 export async function readAnswer(
-  protocol: ProtocolName | null,
-  answer: Answer | null,
+  { protocol, answer: arriving, isCancelled }: Pick<Exchange, 'protocol' | 'answer' | 'isCancelled'>,
   responseId: string,
   emit: (frame: FrameDraft) => void,
 ): Promise<ReadAnswer> {
+  const answer = await arriving
   if (!answer) {
+    if (isCancelled())
+      return { result: null, hasCalls: false, end: { ...nothing, status: 'cancelled', error: null } }
     const error = { code: 'upstream_failed', message: 'The model server could not be reached.' }
-    return { result: null, end: { ...nothing, status: 'failed', error } }
+    return { result: null, hasCalls: false, end: { ...nothing, status: 'failed', error } }
   }
   const isStream = answer.contentType.startsWith('text/event-stream')
-  if (protocol === null || !isStream || answer.status >= 300)
-    return { result: null, end: await plainEnd(answer) }
+  if (protocol === null || !isStream || answer.status >= 300) {
+    const end = await plainEnd(answer)
+    return { result: null, hasCalls: CALLS.test(end.response ?? ''), end }
+  }
   try {
     const result = await mapped(protocol, answer, responseId, emit)
     const response = await answer.body.text
-    return { result, end: { ...endOf(result), response } }
+    return { result, hasCalls: result.calls.length > 0, end: { ...endOf(result), response } }
   } catch (error) {
     const response = await answer.body.text
     if (!(await answer.body.isComplete))
-      return { result: null, end: { ...nothing, response, status: 'cancelled', error: null } }
+      return {
+        result: null,
+        hasCalls: false,
+        end: { ...nothing, response, status: 'cancelled', error: null },
+      }
     const failure = error instanceof ModelFailure ? error : modelFailureOf(error, null)
     const { code, message } = failure ?? { code: 'malformed', message: 'The answer could not be read.' }
-    return { result: null, end: { ...nothing, response, status: 'failed', error: { code, message } } }
+    return {
+      result: null,
+      hasCalls: false,
+      end: { ...nothing, response, status: 'failed', error: { code, message } },
+    }
   }
 }
 

@@ -52,10 +52,12 @@ export async function recordExchange(
   place: RecordPlace,
   exchange: Exchange,
   emit: (frame: FrameDraft) => void = () => {},
+  /** The request, if it has been read already. */
+  known?: ReadRequest,
 ): Promise<Recorded | null> {
   const body = await exchange.request
   if (body === null) return null
-  const request = readRequest(exchange.protocol, body)
+  const request = known ?? readRequest(exchange.protocol, body)
   const responseId = newId('resp', clock.now())
   const { tenant, conversationId, runId, workspaceId, hold, message } = place
   const details = {
@@ -71,7 +73,7 @@ export async function recordExchange(
   }
   const fence = { conversationId, runId, epoch: hold.epoch }
   await responses.begin({ id: responseId, tenant, conversationId, runId, request: body, details }, fence)
-  const read = await readAnswer(exchange.protocol, await exchange.answer, responseId, emit)
+  const read = await readAnswer(exchange, responseId, emit)
   await responses.end(responseId, read.end)
   return { responseId, request, ...read }
 }

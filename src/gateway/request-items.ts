@@ -25,8 +25,12 @@ const MAX_PARTS = 400
 /** A rough rule for English text and code; the provider's own count is in the usage. */
 const CHARACTERS_PER_TOKEN = 4
 
+/** Reading a larger one would hold up everything else for too long; it is recorded all the same. */
+const MAX_READ = 8 * 1024 * 1024
+
 /** Reads a request as far as it has the form of its protocol; a request is hostile input like any other. */
 export function readRequest(protocol: ProtocolName | null, text: string): ReadRequest {
+  if (text.length > MAX_READ) return unreadable
   let body: unknown
   try {
     body = parseBoundedJson(text)

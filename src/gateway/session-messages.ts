@@ -12,7 +12,7 @@ export interface Addition {
 
 const MAX_MESSAGE = 100_000
 /** A text that the agent wraps for its model: the environment, reminders, instructions of the project. */
-const WRAPPED = /^\s*<([a-zA-Z][\w-]*)[^>]*>[\s\S]*<\/\1>\s*$/
+const OPENING = /^\s*<([a-zA-Z][\w-]{0,63})(?=[\s>])[^>]{0,1000}>/
 const INSTRUCTIONS = /^# AGENTS\.md instructions/
 
 /**
@@ -24,14 +24,23 @@ export interface SessionMessages {
 }
 
 export function createSessionMessages(): SessionMessages {
-  const seen = new Map<string, number>()
-  const known = new Set<string>()
+  let seen = new Map<string, number>()
+  const known = new Map<string, number>()
+  let length = 0
 
   return {
     take({ items }) {
+      // A history that became shorter was rewritten: what was seen before says nothing about it.
+      if (items.length < length) seen = new Map()
+      length = items.length
+      const answered = new Map<string, number>()
       const outputs = items.flatMap((item) => {
-        if (item.type !== 'output' || known.has(item.callId)) return []
-        known.add(item.callId)
+        if (item.type !== 'output') return []
+        const count = (answered.get(item.callId) ?? 0) + 1
+        answered.set(item.callId, count)
+        // Some models use the ids of their calls again.
+        if (count <= (known.get(item.callId) ?? 0)) return []
+        known.set(item.callId, count)
         return [{ callId: item.callId, text: item.text }]
       })
       const counts = new Map<string, number>()
@@ -48,9 +57,14 @@ export function createSessionMessages(): SessionMessages {
       // Only the end of the history is what the person has just typed.
       const last = items.findLastIndex((item) => item.type === 'assistant' || item.type === 'call')
       const texts = added.filter(({ index }) => index > last).map(({ text }) => text)
-      const typed = texts.filter((text) => !WRAPPED.test(text) && !INSTRUCTIONS.test(text))
+      const typed = texts.filter((text) => !isWrapped(text) && !INSTRUCTIONS.test(text))
       const message = typed.length > 0 ? typed.join('\n\n').trim() : ''
       return { message: message === '' ? null : cutText(message, MAX_MESSAGE), outputs }
     },
   }
+}
+
+function isWrapped(text: string): boolean {
+  const name = OPENING.exec(text)?.[1]
+  return name !== undefined && text.trimEnd().endsWith(`</${name}>`)
 }

@@ -13,7 +13,7 @@ const GRACE_MS = 2000
 const HEADERS_MS = 15_000
 /** Time limit for receiving a whole request. */
 const REQUEST_MS = 60_000
-/** Idle limit for an import upload, which has no limit on its total time. */
+/** Idle limit for uploads that have no limit on their total time. */
 const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 2000
 
@@ -68,15 +68,16 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
 /** Closes the connection of a request whose body arrives too slowly or never completes. */
 function limitUpload(request: IncomingMessage): void {
   const { socket, url = '' } = request
-  const isImport = url.split('?')[0] === '/api/v1/import'
+  // Large uploads may take long, as long as they go on: imports, and requests that pass on to a slower server.
+  const isLong = url.split('?')[0] === '/api/v1/import' || url.startsWith('/gateway/')
   let seen = socket.bytesRead
   const timer = setInterval(
     () => {
       if (request.complete || socket.destroyed) return clearInterval(timer)
-      if (isImport && socket.bytesRead > seen) seen = socket.bytesRead
+      if (isLong && socket.bytesRead > seen) seen = socket.bytesRead
       else socket.destroy()
     },
-    isImport ? SILENCE_MS : REQUEST_MS,
+    isLong ? SILENCE_MS : REQUEST_MS,
   )
   timer.unref()
   request.once('close', () => clearInterval(timer))

@@ -9,7 +9,10 @@ import type { Readable } from 'node:stream'
  */
 export interface ForwardedRequest {
   method: string
-  url: URL
+  /** The server; only its scheme, host and port count. */
+  origin: URL
+  /** The path with its query, as it came: a parsed URL would write it differently. */
+  path: string
   /** Names and values in turn, as they came. */
   rawHeaders: readonly string[]
   body: Readable
@@ -31,31 +34,28 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ])
 
-const agents = {
-  'http:': new HttpAgent({ keepAlive: true }),
-  'https:': new HttpsAgent({ keepAlive: true }),
-}
+/** Servers close idle connections after five seconds and more: an older one might be closed just when it is used again. */
+const idle = { keepAlive: true, timeout: 4000 }
+const agents = { 'http:': new HttpAgent(idle), 'https:': new HttpsAgent(idle) }
 
-export function forward({
-  method,
-  url,
-  rawHeaders,
-  body,
-  signal,
-}: ForwardedRequest): Promise<IncomingMessage> {
+export function forward(request: ForwardedRequest): Promise<IncomingMessage> {
+  const { method, origin, path, rawHeaders, body, signal } = request
   return new Promise((resolve, reject) => {
-    const isSecure = url.protocol === 'https:'
+    const isSecure = origin.protocol === 'https:'
     const headers = passedOn(rawHeaders, (name) => name !== 'host')
-    const hasLength = headers.some(
-      (text, index) => index % 2 === 0 && text.toLowerCase() === 'content-length',
-    )
-    const hasBody = hasLength || rawHeaders.some((text) => text.toLowerCase() === 'transfer-encoding')
+    const hasLength = isNamed(headers, 'content-length')
+    const hasBody = hasLength || isNamed(rawHeaders, 'transfer-encoding')
     const send = isSecure ? httpsRequest : httpRequest
-    const outgoing = send(url, {
+    const outgoing = send({
       method,
+      protocol: origin.protocol,
+      // In a URL, an IPv6 address has brackets.
+      hostname: origin.hostname.replace(/^\[|\]$/g, ''),
+      port: origin.port,
+      path,
       headers: [
         'Host',
-        url.host,
+        origin.host,
         ...headers,
         ...(hasBody && !hasLength ? ['Transfer-Encoding', 'chunked'] : []),
       ],
@@ -69,6 +69,10 @@ export function forward({
     if (hasBody) body.pipe(outgoing)
     else outgoing.end()
   })
+}
+
+function isNamed(rawHeaders: readonly string[], name: string): boolean {
+  return rawHeaders.some((text, index) => index % 2 === 0 && text.toLowerCase() === name)
 }
 
 /** The headers that belong to the message, in their order, without those of the connection. */

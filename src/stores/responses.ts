@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
-import { gunzipSync, gzipSync } from 'node:zlib'
+import { setImmediate } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { gunzipSync, gzip } from 'node:zlib'
 import type { BlobStore } from '../core/blobs.ts'
 import { type Clock, timestamp } from '../core/clock.ts'
 import { applyDelta } from '../core/request-delta.ts'
@@ -12,6 +14,8 @@ import type { RequestBlock } from './sql/context/request-blocks.ts'
 import type { ReadRequest, SpilledText, StoredRequest } from './sql/context/responses.ts'
 
 const BLOCK_BYTES = 64 * 1024
+const BLOCKS_AT_ONCE = 16
+const gzipped = promisify(gzip)
 /** Smaller requests are stored whole. */
 const DELTA_BYTES = 8 * 1024
 
@@ -42,12 +46,19 @@ export function createResponses(deps: { database: Database; blobs: BlobStore; cl
     const pieces = Array.from({ length: Math.ceil(bytes.length / BLOCK_BYTES) }, (_, index) =>
       bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES),
     )
-    const hashes = pieces.map((piece) => createHash('sha256').update(piece).digest('hex'))
+    const hashes: string[] = []
+    for (const piece of pieces) {
+      // Long requests must not hold up everything else.
+      if (hashes.length % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) await setImmediate()
+      hashes.push(createHash('sha256').update(piece).digest('hex'))
+    }
     const known = new Set(await database.read('knownBlocks', [...new Set(hashes)]))
-    return pieces.map((piece, index) => {
+    const blocks: RequestBlock[] = []
+    for (const [index, piece] of pieces.entries()) {
       const hash = hashes[index] ?? ''
-      return { hash, bytes: known.has(hash) ? null : gzipSync(piece) }
-    })
+      blocks.push({ hash, bytes: known.has(hash) ? null : await gzipped(piece) })
+    }
+    return blocks
   }
 
   /** Joins the blocks after checking each against its SHA-256. */

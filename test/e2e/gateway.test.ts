@@ -272,6 +272,37 @@ describe('the gateway', () => {
     expect(received).toBe(text.toString() + call.toString())
   })
 
+  it('[G1] passes a body without a length on, and a path as it was written', async () => {
+    observing()
+    upstream.answer = { status: 200, headers: [], chunks: [] }
+    const path = `/v1/a/../b/%2e%2e/c'"{x}/responses?q='`
+    const socket = connect(port, '127.0.0.1')
+    socket.write(
+      `POST /gateway/${KEY}/openai${path} HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`,
+    )
+    await once(socket, 'data')
+    socket.destroy()
+    expect(upstream.requests).toMatchObject([{ url: path, body: Buffer.from('hello') }])
+    await expect.poll(() => seen.length).toBe(1)
+  })
+
+  it('[G3] ends an exchange that the agent breaks off while a call is held, and records it as cancelled', async () => {
+    observing(() => new Promise(() => {}))
+    upstream.answer = {
+      status: 200,
+      headers: [['Content-Type', 'text/event-stream']],
+      chunks: [Buffer.from('data: {"type":"function_call"}\n\n'), Buffer.from('data: {}\n\n')],
+    }
+    const sent = request({ port, path: `/gateway/${KEY}/openai/v1/responses`, method: 'POST' })
+    sent.on('error', () => {})
+    sent.end('{}')
+    await expect.poll(() => seen.length).toBe(1)
+    sent.destroy()
+    const answer = await seen[0]?.answer
+    expect(await answer?.body.isComplete).toBe(false)
+    expect(seen[0]?.isCancelled()).toBe(true)
+  })
+
   it('[G1] breaks the answer off when the model server does', async () => {
     observing()
     upstream.answer = {
@@ -419,6 +450,31 @@ describe('an agent in its own terminal', () => {
       ({ content }) => content,
     )
     expect(contents).toEqual(['!say "one"', '!say "two"'])
+  })
+
+  it('[G4] goes on in a new conversation when a person has deleted the first', async () => {
+    const environment = { SESSION: 'deleted-meanwhile' }
+    const [first = ''] = await run(['!say "one"'], environment)
+    await server.client.deleteConversation(first)
+    const [second = ''] = await run(['!say "two"'], environment)
+    expect(second).not.toBe(first)
+    expect(ofKind(await allFrames(server, second), 'final')[0]?.final.response_text).toBe('two')
+  })
+
+  it('[R2] ends the run when a person stops it, and records what the agent does afterwards', async () => {
+    const child = start([`!wait 20\n!say 200\n${shell('true')}`, '!say "after"'], { SESSION: 'stopped' })
+    const newest = async () => (await server.client.listConversations()).items[0]
+    await expect.poll(async () => (await newest())?.title).toContain('!wait 20')
+    const id = (await newest())?.id ?? ''
+    await expect.poll(async () => (await server.client.queue(id)).active).not.toBeNull()
+    await server.client.stop(id)
+    await expect
+      .poll(async () => ofKind(await allFrames(server, id), 'final')[0]?.final.status)
+      .toBe('cancelled')
+    await once(child, 'close')
+    const contents = async () =>
+      ofKind(await allFrames(server, id), 'message.user').map(({ content }) => content)
+    await expect.poll(contents).toContain('!say "after"')
   })
 
   it('[G5] stores the credentials of agents nowhere', async () => {

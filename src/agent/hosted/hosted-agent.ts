@@ -76,17 +76,19 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const cwd = deps.root(workspaceId)
     const command = deps.command(name)
     const recorded = deps.traffic.during(turn)
-    const program = await programs.get({ conversationId, cwd, command, signal })
+    let program: AgentProgram | null = null
     try {
-      const session = await opened(program, async () => {
-        const found = await sessionFor(turn, command, program, cwd)
-        await setMode(turn, program, found.handle, conversation.mode, command.mode)
+      program = await programs.get({ conversationId, cwd, command, signal })
+      const used = program
+      const session = await opened(used, async () => {
+        const found = await sessionFor(turn, command, used, cwd)
+        await setMode(turn, used, found.handle, conversation.mode, command.mode)
         return found
       })
-      return await prompt(turn, program, session, client)
+      return await prompt(turn, used, session, client)
     } finally {
       await recorded()
-      programs.rest(conversationId, program)
+      if (program) programs.rest(conversationId, program)
     }
   }
 
