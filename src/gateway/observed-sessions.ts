@@ -222,6 +222,8 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
       }
       const known = await ledger.conversation(tenant, conversationId).catch(() => null)
       if (known) return conversationId
+      // Its note would be found again instead of the next one.
+      await states.deleteThread(conversationId)
     }
     const now = clock.now()
     const conversationId = newId('conv', now)
