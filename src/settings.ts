@@ -279,7 +279,7 @@ export const settings = {
     flag: '--gateway <when>',
     variable: 'WAYMARK_GATEWAY',
     about:
-      'Record the model requests of hosted agents, which then reach their model servers through this server: yes or no. ' +
+      'Record the model requests of hosted agents by routing them through this server: yes or no. ' +
       'Default: yes.',
     must: 'be yes or no',
     schema: z.union([z.boolean(), z.enum(['yes', 'no']).transform((word) => word === 'yes')]),
@@ -289,7 +289,7 @@ export const settings = {
     flag: '--gateway-openai-url <url>',
     variable: 'WAYMARK_GATEWAY_OPENAI_URL',
     about:
-      'The OpenAI server that the gateway passes requests of agents on to, unless an agent is configured for another. ' +
+      'The OpenAI server that the gateway forwards agent requests to, unless the agent is configured to use another. ' +
       'Default: https://api.openai.com/v1.',
     must: 'be a URL that starts with http:// or https://, without a user or password',
     schema: modelUrl,
@@ -299,7 +299,7 @@ export const settings = {
     flag: '--gateway-anthropic-url <url>',
     variable: 'WAYMARK_GATEWAY_ANTHROPIC_URL',
     about:
-      'The Anthropic server that the gateway passes requests of agents on to, unless an agent is configured for another. ' +
+      'The Anthropic server that the gateway forwards agent requests to, unless the agent is configured to use another. ' +
       'Default: https://api.anthropic.com.',
     must: 'be a URL that starts with http:// or https://, without a user or password',
     schema: modelUrl,

@@ -150,7 +150,7 @@ export const text = {
     image: 'Generated image',
     mayItRun: (name: string) => `Allow ${name}?`,
     ran: 'Ran',
-    leftOut: (lines: number) => `… ${s(lines, 'line')} …`,
+    leftOut: (lines: number) => `… ${s(lines, 'line')} hidden …`,
     changed: { added: 'Created', modified: 'Edited', deleted: 'Deleted' },
     allow: 'Allow',
     deny: 'Deny',

@@ -9,7 +9,7 @@ interface CallPlace {
   tool_call_id: string
 }
 
-/** The system notes a change when it happens; an agent announces a call just before or while it runs. */
+/** An agent may announce a call after it has started: changes up to this long before the announcement count as the call's. */
 const TOLERANCE_MS = 1000
 const MAX_EDITS = 1000
 

@@ -9,22 +9,22 @@ import { serverOf } from './connect.ts'
 import { commandWith, configAbove } from './options.ts'
 import { CommandError, dim } from './output.ts'
 
-/** How often the server is told that the agent still runs; a server that was restarted then knows it again. */
+/** How often to renew the terminal; this also registers it again after a restart of the server. */
 const ALIVE_MS = 2000
 /** How long the server may take to end the recording. */
 const END_MS = 5000
 
 export function runCommand(): Command {
   return commandWith('run', ['project', 'dataDir', 'url'])
-    .description("Run an agent in this terminal and record what it does, down to its model's requests")
+    .description('Run an agent in this terminal and record what it does, including its model requests')
     .argument('<command...>', 'the agent and its arguments, after --')
     .addHelpText(
       'after',
       `
 The agent's model requests pass through the running server, unchanged, and each of its sessions becomes a conversation: with
-transcript, timeline, files and the exact requests. Restore and fork work as in any other. Codex, Claude Code and opencode are
-pointed there by their own settings; other programs by OPENAI_BASE_URL and ANTHROPIC_BASE_URL. Your login is passed on and
-stored nowhere.
+transcript, timeline, files and the exact requests. Restore and fork work as usual. Waymark routes Codex, Claude Code and
+opencode through their own settings, and other programs through OPENAI_BASE_URL and ANTHROPIC_BASE_URL. Your login is
+forwarded and never stored.
 
 Examples:
   waymark run -- codex

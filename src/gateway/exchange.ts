@@ -4,7 +4,7 @@ import type { ProtocolName } from '../agent/provider/protocol.ts'
 
 /** One request of an agent and its answer, as they pass. Reading it never holds up the agent. */
 export interface Exchange {
-  /** Null for a model request in a form that only its raw bodies are kept of. */
+  /** Null for a model request whose bodies are recorded but not parsed. */
   protocol: ProtocolName | null
   /** The model server, without credentials. */
   upstream: string
@@ -14,7 +14,7 @@ export interface Exchange {
   request: Promise<string | null>
   /** The answer, once it has begun; null when there is none. */
   answer: Promise<Answer | null>
-  /** True if the agent has broken it off. */
+  /** True if the agent cancelled it. */
   isCancelled(): boolean
 }
 

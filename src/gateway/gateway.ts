@@ -6,14 +6,14 @@ import { forward, passedOn } from '../outbound/forward.ts'
 import { type Answer, createTap, type Exchange, type Tap } from './exchange.ts'
 
 /**
- * Passes the requests of agents on to their model servers, unchanged in both directions, and lets an observer read along. The
+ * Passes the requests of agents on to their model servers, unchanged in both directions, and gives an observer a copy. The
  * agent's stream comes first: an observer that fails or is slow changes nothing about it.
  */
 export interface Gateway {
   serve(request: IncomingMessage, response: ServerResponse): Promise<void>
 }
 
-/** What a key opens: the servers that its agent may reach, and who reads along. */
+/** The access that a key grants: the servers that its agent may reach, and the observer of its requests. */
 export interface GatewayAccess {
   /** Origins by name, such as `openai`. */
   upstreams: Readonly<Record<string, string>>
@@ -29,7 +29,7 @@ const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id',
 const MAX_SESSION_ID = 200
 /** How long a call may wait for the files to be saved. Text never waits. */
 const HOLD_MS = 1000
-/** Reading along starts a moment later, so that it doesn't compete with passing the request on and the first words back. */
+/** Observing starts after this delay, so that it doesn't slow down the request or the first bytes of the answer. */
 const OBSERVE_AFTER_MS = 10
 /** One of these is in every event that asks the agent to run something. */
 const CALLS = ['_call"', '"tool_use"', '"tool_calls":[', '"tool_calls": [']
@@ -44,7 +44,7 @@ export function createGateway(deps: {
     if (!place) return refuse(response, 401, 'unauthorized', 'A gateway key is required.')
     const access = deps.access(place.key)
     // Agents retry this: after a restart, terminals open their keys again within seconds.
-    if (!access) return refuse(response, 503, 'unknown_key', 'The gateway does not know this key.')
+    if (!access) return refuse(response, 503, 'unknown_key', 'Unknown or expired gateway key; retry.')
     const upstream = Object.hasOwn(access.upstreams, place.upstream)
       ? access.upstreams[place.upstream]
       : undefined
@@ -58,7 +58,7 @@ export function createGateway(deps: {
     }
     if (request.headers.upgrade?.toLowerCase() === 'websocket') {
       // Agents that would rather use a WebSocket then send an ordinary request.
-      return refuse(response, 426, 'upgrade_refused', 'The gateway speaks HTTP with event streams only.')
+      return refuse(response, 426, 'upgrade_refused', 'The gateway does not support WebSockets; use HTTP.')
     }
     const taps = tapped(request, place.path)
     const answer = Promise.withResolvers<Answer | null>()
@@ -159,7 +159,7 @@ interface Hold {
 }
 
 /**
- * A model answers in most cases later than the files are saved. If it does not, the first bytes that ask for a call wait, for a
+ * Models usually answer after the files are saved. If one is faster, the first bytes of a call wait, for a
  * moment at most: once the agent has them, it may change files that no checkpoint has.
  */
 function createHold(saved: Promise<void> | undefined, isCompressed: boolean): Hold {

@@ -41,7 +41,7 @@ const ALIVE_MS = 60_000
 const END_MS = 3000
 const MAX_TERMINALS = 100
 const MAX_THREADS = 200
-/** Requests beside the conversation, such as for a title, that wait for the next message. */
+/** Side requests, such as for a title, that wait for the next message. */
 const MAX_ASIDE = 8
 const MAX_TITLE = 80
 /** Agents whose conversations always offer tools: a request without any is for a title or a summary. */
@@ -134,7 +134,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     return thread
   }
 
-  /** Decides whether a request belongs to the open run, begins another, or stands beside the conversation. */
+  /** Decides whether a request belongs to the open run, starts a new run, or is a side request, such as for a title. */
   async function place(thread: Thread, exchange: Exchange): Promise<{ saved: Promise<void> } | null> {
     const body = await exchange.request
     if (body === null) return null
@@ -168,7 +168,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     thread.turn = null
   }
 
-  /** Agents ask for titles and summaries without tools, and their own helpers work while a call of theirs is open. */
+  /** Title and summary requests offer no tools; helper agents send requests while a call of the main agent is open. */
   async function isAside({ turn, hasTools }: Thread, { tools, items }: ReadRequest): Promise<boolean> {
     if (hasTools && tools.count === 0) return true
     if (!turn) return false
@@ -222,7 +222,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
       }
       const known = await ledger.conversation(tenant, conversationId).catch(() => null)
       if (known) return conversationId
-      // Its note would be found again instead of the next one.
+      // The old note would hide the note of the next conversation.
       await states.deleteThread(conversationId)
     }
     const now = clock.now()
@@ -257,7 +257,7 @@ export function createObservedSessions(deps: ObservedDependencies): ObservedSess
     const found = turns.get(turn.runId)
     const watched =
       found?.turn ?? createObservedTurn(deps, { agent: turn.message.extras.observed ?? '', sessionId: '' })
-    if (!found) watched.end('The server stopped while it watched the agent.')
+    if (!found) watched.end('The server stopped while recording the agent.')
     return await watched.run(turn)
   }
 

@@ -23,7 +23,7 @@ export interface ObservedStep {
 export interface ObservedTurn {
   /** Resolves when the files are saved as they are at this step. */
   take(step: ObservedStep): Promise<void>
-  /** A request beside the conversation: it is recorded, and shows nothing. */
+  /** A side request: it is recorded, but not shown. */
   aside(exchange: Exchange): void
   /** Calls of the last answer whose outcomes are not known yet. */
   openCalls(): string[]
@@ -90,7 +90,7 @@ export function createObservedTurn(
       const step = await next(signal)
       if (!step) return await outcome(turn, 'incomplete', why)
       await settle(turn, step.outputs).finally(step.saved)
-      if (!step.exchange) return await outcome(turn, 'incomplete', 'Another message followed.')
+      if (!step.exchange) return await outcome(turn, 'incomplete', 'Superseded by the next message.')
       if (await answer(turn, step.exchange, step.request).finally(step.done))
         return await outcome(turn, 'completed', null)
     }
@@ -144,7 +144,7 @@ export function createObservedTurn(
       writer.write(...closeItems(turn.record), ...closeCalls(turn.record))
       // A whole response instead of a stream: it shows no text, but the run goes on if it asks for calls.
       if (ending.status === 'completed') return !hasCalls
-      const reason = ending.error?.message ?? 'The agent broke the answer off.'
+      const reason = ending.error?.message ?? 'The agent cancelled the request.'
       writer.write({ kind: 'lifecycle', status: 'in_progress', reason })
       return false
     }

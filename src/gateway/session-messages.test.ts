@@ -13,8 +13,8 @@ const request = (...items: RequestItem[]): ReadRequest => ({
   items,
 })
 
-describe('what a request of an agent adds', () => {
-  it('[G4] is the text at its end, without what the agent wraps for its model', () => {
+describe('session messages', () => {
+  it('[G4] take the text at the end of a request, without blocks that the agent wraps in tags', () => {
     const session = createSessionMessages()
     const wrapped = user('<system-reminder>\nremember\n</system-reminder>\n')
     expect(session.take(request(wrapped, user('first'))).message).toBe('first')
@@ -24,7 +24,7 @@ describe('what a request of an agent adds', () => {
     expect(session.take(request(wrapped, user('first'), assistant('yes'), user('second'))).message).toBeNull()
   })
 
-  it('[G4] is the same words again, when they are typed again', () => {
+  it('[G4] take the same words again when they are typed again', () => {
     const session = createSessionMessages()
     const once = [user('yes'), assistant('done'), assistant('more')]
     expect(session.take(request(user('yes'))).message).toBe('yes')
@@ -33,7 +33,7 @@ describe('what a request of an agent adds', () => {
     expect(session.take(request(user('summary'), assistant('ok'), user('yes'))).message).toBe('yes')
   })
 
-  it('[G4] has an outcome for each call, even if calls share an id', () => {
+  it('[G4] take an outcome for each call, even if calls share an id', () => {
     const session = createSessionMessages()
     const first = [user('go'), call('call_0'), output('call_0', 'one')]
     expect(session.take(request(...first)).outputs.map(({ text }) => text)).toEqual(['one'])
@@ -41,7 +41,7 @@ describe('what a request of an agent adds', () => {
     expect(session.take(request(...second)).outputs.map(({ text }) => text)).toEqual(['two'])
   })
 
-  it('[G2] is found in a text that is made to take long', () => {
+  it('[G2] take a text that is crafted to make matching slow', () => {
     const text = `<${'a'.repeat(200_000)}>${'</'.repeat(100_000)} x`
     expect(
       createSessionMessages()
@@ -50,7 +50,7 @@ describe('what a request of an agent adds', () => {
     ).toBe(true)
   })
 
-  it('[G2] is nothing for a request in another form', () => {
+  it('[G2] find no items in a request of another form', () => {
     for (const body of [
       '[]',
       'null',

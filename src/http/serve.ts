@@ -68,7 +68,7 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
 /** Closes the connection of a request whose body arrives too slowly or never completes. */
 function limitUpload(request: IncomingMessage): void {
   const { socket, url = '' } = request
-  // Large uploads may take long, as long as they go on: imports, and requests that pass on to a slower server.
+  // Imports and gateway requests have no total time limit while bytes keep arriving.
   const isLong = url.split('?')[0] === '/api/v1/import' || url.startsWith('/gateway/')
   let seen = socket.bytesRead
   const timer = setInterval(

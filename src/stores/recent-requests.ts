@@ -29,7 +29,7 @@ export interface RecentRequests {
   forget(conversationId: string): void
 }
 
-/** Drops the oldest one but the shallowest, which a long chain starts over from. */
+/** Drops the oldest request, but keeps the shallowest, which is the base for restarting a long chain. */
 function dropOne(known: RecentRequest[]): RecentRequest {
   const shallowest = known.reduce((best, one) => (one.depth < best.depth ? one : best))
   const [dropped] = known.splice(known[0] === shallowest ? 1 : 0, 1)

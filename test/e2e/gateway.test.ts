@@ -201,7 +201,7 @@ describe('the gateway', () => {
     expect(answer.status).toBe(201)
   })
 
-  it('[G2] lets nothing reach a model server without a key, or another server than the key names', async () => {
+  it('[G2] refuses a request without a key, or for a server that the key does not name', async () => {
     observing()
     const answers = [
       await send('/gateway/openai/v1/responses'),
@@ -231,7 +231,7 @@ describe('the gateway', () => {
     socket.destroy()
   })
 
-  it('[G3] streams on when recording fails, hangs or throws', async () => {
+  it('[G3] continues the stream when recording fails, hangs or throws', async () => {
     const body = streamed(streams['plain text'] ?? [])
     upstream.answer = { status: 200, headers: [['Content-Type', 'text/event-stream']], chunks: [body] }
     const observers: NonNullable<GatewayAccess['observe']>[] = [
@@ -452,7 +452,7 @@ describe('an agent in its own terminal', () => {
     expect(contents).toEqual(['!say "one"', '!say "two"'])
   })
 
-  it('[G4] goes on in a new conversation when a person has deleted the first', async () => {
+  it('[G4] continues in a new conversation after the first was deleted', async () => {
     const environment = { SESSION: 'deleted-meanwhile' }
     const [first = ''] = await run(['!say "one"'], environment)
     await server.client.deleteConversation(first)

@@ -28,7 +28,7 @@ const keep = createRoute({
 const end = createRoute({
   method: 'delete',
   path: '/terminals/{id}',
-  summary: 'The agent has ended; its unfinished answers end as incomplete',
+  summary: 'End the recording of an agent; its unfinished runs become incomplete',
   middleware: [requireScope('workspace:write')] as const,
   request: { params },
   responses: { 200: json(terminalSchema, 'The conversations of the agent'), ...problems },
@@ -45,7 +45,7 @@ export function addTerminalRoutes(app: OpenAPIHono<AppEnv>, { gateway }: AppDepe
     )
     const isForeign = Object.values(origins).some((origin) => !gateway.origins.includes(origin))
     if (isForeign && !scopes.includes('admin')) {
-      throw new WaymarkError('missing_scope', 'Another model server needs a token with the scope admin.')
+      throw new WaymarkError('missing_scope', 'Model servers not in the settings need the scope admin.')
     }
     return c.json(gateway.keep({ tenant, id, key, agent, upstreams: origins }), 200)
   })
@@ -54,7 +54,7 @@ export function addTerminalRoutes(app: OpenAPIHono<AppEnv>, { gateway }: AppDepe
   })
 }
 
-/** Not an operation of the API: what is below has the form of the providers' own. */
+/** Not part of our API: requests below this path have the form of the provider's API. */
 export function addGateway(app: Hono<AppEnv>, { gateway }: AppDependencies): void {
   app.all('/gateway/*', async (c) => {
     await gateway.serve(c.env.incoming, c.env.outgoing)
