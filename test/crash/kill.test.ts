@@ -15,7 +15,7 @@ const serverFile = fileURLToPath(new URL('./appending-server.ts', import.meta.ur
 const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
 const run = promisify(execFile)
 
-const KILLS = rounds(4, 50)
+const KILLS = rounds(3, 50)
 
 interface Ready {
   url: string

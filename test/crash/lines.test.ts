@@ -64,7 +64,7 @@ it('[D3] keeps every line when a collection is killed, and finishes it with the 
   const { id } = await server.client.createConversation()
   await ask(id, 'I am devansh')
   let longest = 30
-  for (let round = 0; round < rounds(3, 40); round++) {
+  for (let round = 0; round < rounds(2, 40); round++) {
     const kept = await server.client.fork(id)
     const doomed = await ask(
       id,
@@ -117,7 +117,7 @@ it('leaves a complete fork or none when a fork with copied files is killed', {
   const copies = join(dataIn(project), 'workspaces')
   let longest = 50
   const forks = new Set<string>()
-  for (let round = 0; round < rounds(4, 40); round++) {
+  for (let round = 0; round < rounds(3, 40); round++) {
     const started = performance.now()
     const forking = server.client.fork(id, { files: 'copy' }).then(
       () => {
