@@ -2,6 +2,7 @@ import { modelFailureOf } from '../agent/provider/failures.ts'
 import type { ModelResult } from '../agent/provider/mapping.ts'
 import type { ProtocolName } from '../agent/provider/protocol.ts'
 import { protocols } from '../agent/provider/protocols.ts'
+import { endOf } from '../agent/provider/provider.ts'
 import { createFrameMapper } from '../agent/provider/stream-frames.ts'
 import { ModelFailure } from '../core/agent.ts'
 import { cutText } from '../core/limits.ts'
@@ -86,21 +87,6 @@ async function mapped(
   })
   for await (const event of events) mapper.take(event)
   return mapper.finish()
-}
-
-function endOf({ status, providerIds, usage }: ModelResult): Omit<ResponseEnd, 'response'> {
-  return {
-    status,
-    providerId: providerIds.at(-1) ?? null,
-    usage: {
-      input_tokens: usage.input,
-      output_tokens: usage.output,
-      total_tokens: usage.total,
-      cached_tokens: usage.cached,
-      ...(usage.cost === null ? {} : { cost: usage.cost }),
-    },
-    error: null,
-  }
 }
 
 /** An answer that is no event stream: a whole response, or an error. */

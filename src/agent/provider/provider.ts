@@ -133,7 +133,8 @@ async function roundTrip(
   }
 }
 
-function endOf({ status, providerIds, payload, usage }: ModelResult): ResponseEnd {
+/** The end of a response as its record has it. */
+export function endOf({ status, providerIds, payload, usage }: ModelResult): ResponseEnd {
   return {
     status,
     providerId: providerIds.at(-1) ?? null,
