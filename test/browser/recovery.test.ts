@@ -80,8 +80,8 @@ describe('a page whose server has lost its database', () => {
       const { page } = await browser.open(server, `/c/${id}`)
       await page.getByRole('textbox', { name: 'Message' }).waitFor()
       expect(await page.locator('.not-ready').count()).toBe(0)
-      const back = postgres.restart(17_000)
-      await page.locator('.not-ready').waitFor({ timeout: 17_000 })
+      const back = postgres.restart(28_000)
+      await page.locator('.not-ready').waitFor({ timeout: 28_000 })
       expect(await page.locator('.not-ready').innerText()).toMatch(/can’t save changes \(the store /)
       await back
       await page.locator('.not-ready').waitFor({ state: 'detached', timeout: 30_000 })
