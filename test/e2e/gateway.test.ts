@@ -171,6 +171,18 @@ describe('the gateway', () => {
     )
   })
 
+  it('[G1] passes every known stream on unchanged, as a request and as an answer', async () => {
+    observing()
+    const bodies = [...Object.values(streams).map(streamed), ...recordings()]
+    for (const body of bodies) {
+      upstream.answer = { status: 200, headers: [['Content-Type', 'text/event-stream']], chunks: [body] }
+      const answer = await send(`/gateway/${KEY}/openai/v1/responses`, { body })
+      expect(sha(upstream.requests.at(-1)?.body ?? '')).toBe(sha(body))
+      expect(sha(answer.body)).toBe(sha(body))
+    }
+    await expect.poll(() => seen.length).toBe(bodies.length)
+  })
+
   it('[G1] passes every header on but those of the connection and our own', async () => {
     observing()
     upstream.answer = {
