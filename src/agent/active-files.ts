@@ -112,9 +112,11 @@ export async function reloadFiles(
   chain: Chain,
   { files: around, skipped }: FoundFiles,
 ): Promise<FoundFiles> {
-  const isWhole = (file: ActiveFile) => isSent(file) || file.why === 'deleted'
-  const found: FoundFiles = { files: around.filter(isWhole), skipped: [...skipped] }
-  const known = new Set(found.files.map((file) => file.path))
+  const isReloaded = ({ path }: ActiveFile) => (chain.files[path] ?? null) !== null
+  // A report that a file has changed is replaced by the file, if the old chain had been sent all of it.
+  const kept = around.filter((file) => isSent(file) || file.why === 'deleted' || !isReloaded(file))
+  const found: FoundFiles = { files: kept, skipped: [...skipped] }
+  const known = new Set(kept.map((file) => file.path))
   for (const [path, sha256] of Object.entries(chain.files)) {
     if (sha256 === null || known.has(path)) continue
     const reason =
@@ -122,8 +124,7 @@ export async function reloadFiles(
     if (reason !== null) found.skipped.push({ path, bytes: 0, reason })
     else await add(found, files, { path, content: null, why: AGAIN })
   }
-  // A file that was deleted since was never sent on the new chain, so its deletion need not be reported.
-  return { ...found, files: found.files.filter(isWhole) }
+  return found
 }
 
 /** Adds a file that the model has seen, if it was deleted or changed since and is not active now. */

@@ -120,7 +120,7 @@ export function createAssembler(deps: AssemblerDependencies) {
     const added = entries.map(withTokens)
     const asItems = (all: Entry[]) => (isWhole || older ? { reset: all } : all)
     if (turn.setting.keepsResponses()) return { items: asItems(added), base, surroundings, chain }
-    const around = await asEntries(turn, chain, surroundings)
+    const around = await asEntries(turn, chain, surroundings, isWhole ? [] : state.items)
     const items = asItems([...added.slice(0, -1), ...around.entries, ...added.slice(-1)])
     return { items, base, surroundings: around.surroundings, chain: around.chain }
   }
@@ -129,10 +129,15 @@ export function createAssembler(deps: AssemblerDependencies) {
    * Without a chain, files and snippets become entries: every later request sends them again in the same place, so its
    * beginning stays the same to the byte and the provider's cache has it.
    */
-  async function asEntries(turn: SetTurn, chain: Chain | null, around: Surroundings) {
+  async function asEntries(
+    turn: SetTurn,
+    chain: Chain | null,
+    around: Surroundings,
+    earlier: readonly Entry[],
+  ) {
     const isHeldElsewhere = chain !== null && chain.responseId !== null
     const all = isHeldElsewhere ? await again(turn, chain, around) : around
-    const { entries, seen } = aroundEntries(all, chain, turn.message.messageId)
+    const { entries, seen } = aroundEntries(all, chain, earlier, turn.message.messageId)
     const { model, providerUrl: provider } = turn.setting
     return {
       entries,

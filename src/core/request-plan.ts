@@ -146,7 +146,7 @@ export function needsEarlier(situation: Situation): boolean {
 export function planRequest(situation: Situation): PlannedRequest {
   const { entries, earlier, turn, surroundings, chain } = situation
   const step = stepOf(situation)
-  const before = beforeOf(step, chain)
+  const before = beforeOf(step, chain, entries)
   const asked = entries.findLastIndex((entry) => entry.turn === turn && isQuestion(originOf(entry)))
   const question = asked < 0 ? entries.length : asked
   /** Number of these entries that the provider already has. */
@@ -232,13 +232,13 @@ function whyOf(step: ChainStep, sent: boolean): string {
 }
 
 /** What the model has seen when a request begins: the chain's contents, or those of the entries that the request sends. */
-function beforeOf(step: ChainStep, chain: Chain | null): PlannedRequest['seen'] {
+function beforeOf(step: ChainStep, chain: Chain | null, sent: readonly Entry[]): PlannedRequest['seen'] {
   const touched = chain?.touched ?? {}
   if (step === 'follow_up' && chain) {
     const { entries, files, chunks } = chain
     return { entries, files, chunks, touched }
   }
-  const { files = {}, chunks = [] } = chain?.responseId === null ? chain : {}
+  const { files, chunks } = chain?.responseId === null ? chain : seenIn(sent)
   return { entries: 0, files, chunks, touched }
 }
 
@@ -246,9 +246,10 @@ function beforeOf(step: ChainStep, chain: Chain | null): PlannedRequest['seen'] 
 export function aroundEntries(
   surroundings: Surroundings,
   chain: Chain | null,
+  earlier: readonly Entry[],
   turn: string,
 ): { entries: Entry[]; seen: Seen } {
-  const before = beforeOf('not_kept', chain)
+  const before = beforeOf('not_kept', chain, earlier)
   const entries = aroundParts(surroundings, before).flatMap(({ item, part }) =>
     item && part.sent ? { origin: part.origin, item, turn, tokens: part.tokens } : [],
   )

@@ -210,8 +210,15 @@ describe('a server that does not keep what it promised', () => {
       { weight: 1, arbitrary: fc.record({ do: fc.constant('fork' as const), at: fc.nat() }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('cut' as const), at: fc.nat() }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('edit' as const) }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const) }) },
     )
     let edits = 0
+    let content: string | null = 'alpha'
+    const put = (next: string | null) => {
+      content = next
+      if (next === null) rmSync(join(project, 'a.txt'), { force: true })
+      else writeFileSync(join(project, 'a.txt'), `${next}\n`)
+    }
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 14 }), async (steps) => {
         let { id } = await server.client.createConversation()
@@ -220,7 +227,8 @@ describe('a server that does not keep what it promised', () => {
         for (const one of steps) {
           if (one.do === 'behave') model.behaviour = one.as
           else if (one.do === 'forget') model.forgetAll()
-          else if (one.do === 'edit') writeFileSync(join(project, 'a.txt'), `alpha ${++edits}\n`)
+          else if (one.do === 'edit') put(`alpha ${++edits}`)
+          else if (one.do === 'remove') put(null)
           else if (one.do === 'restart') {
             await server.close()
             server = await start()
@@ -229,7 +237,7 @@ describe('a server that does not keep what it promised', () => {
             const named = one.file ? { active_files: ['a.txt'] } : {}
             const frames = await ask(server, id, question, named)
             expect(finalOf(frames).status).toBe('completed')
-            line.push({ question, tool: one.tool, file: one.file })
+            line.push({ question, tool: one.tool, file: one.file && content !== null })
             check(line)
           } else if (line.length > 1) {
             const at = one.at % line.length
@@ -249,9 +257,15 @@ describe('a server that does not keep what it promised', () => {
           const results = seen.filter((item) => item.type === 'function_call_output').length
           expect(results).toBe(asked.filter(({ tool }) => tool).length)
           // A file that the message names is there as it is now. One that an earlier message named is, or its change is noted.
-          const states = texts.filter((text) => /<(active|changed)_file/.test(text))
-          const isCurrent = states.at(-1)?.includes(edits === 0 ? 'alpha' : `alpha ${edits}`) ?? false
-          const isNoted = states.at(-1)?.includes('<changed_file') ?? false
+          const states = texts.filter((text) => /<(active|changed|deleted)_file/.test(text))
+          const last = states.at(-1)
+          if (content === null) {
+            // A model that never had the file need not learn that it is gone.
+            if (last !== undefined) expect(last, JSON.stringify(texts)).toContain('<deleted_file')
+            return
+          }
+          const isCurrent = last?.includes(`\\n${content}\\n`) ?? false
+          const isNoted = last?.includes('<changed_file') ?? false
           if (asked.at(-1)?.file) expect(isCurrent, JSON.stringify(texts)).toBe(true)
           else if (asked.some(({ file }) => file))
             expect(isCurrent || isNoted, JSON.stringify(texts)).toBe(true)

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
 import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
 import type { AnyFrame } from '../../src/protocol/frames.ts'
+import { textsOfParts } from '../../web/context/part-texts.ts'
 import { allFrames, ask, finalOf, frameWhen, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
@@ -67,6 +68,35 @@ for (const [name, options] of Object.entries(servers)) {
       const { items } = await server.client.responses(id, { limit: 1 })
       return (await server.client.response(id, items[0]?.response_id ?? '')).request
     }
+
+    it('[C8] finds the text of every sent part in the body of its request', async () => {
+      writeFileSync(join(project, 'listed.txt'), 'the listed text\n')
+      const { id } = await server.client.createConversation()
+      const attachments = [{ name: 'note.md', content: 'the attached text' }]
+      await ask(server, id, 'Read @listed.txt', { active_files: ['listed.txt'], attachments })
+      await ask(server, id, '!read_file {"path":"listed.txt"}')
+      await ask(server, id, 'And now?')
+      const { items } = await server.client.responses(id)
+      const found = new Map<string, string[]>()
+      for (const { response_id } of items) {
+        const { request, parts } = await server.client.response(id, response_id)
+        for (const [index, text] of textsOfParts(request, parts).entries()) {
+          const { origin, sent } = parts[index] ?? { origin: { type: '' }, sent: false }
+          expect([origin, text === null]).toEqual([origin, !sent])
+          if (text !== null) found.set(origin.type, [...(found.get(origin.type) ?? []), text])
+        }
+      }
+      const all = (type: string) => (found.get(type) ?? []).join('\n')
+      expect(all('message')).toContain('Read @listed.txt')
+      expect(all('message')).toContain('And now?')
+      expect(all('file')).toContain('the listed text')
+      expect(all('attachment')).toContain('the attached text')
+      // A provider that stores responses has its own calls.
+      if (!isKept) expect(all('tool_call')).toContain('listed.txt')
+      expect(all('tool_output')).toContain('the listed text')
+      expect(all('instructions')).not.toBe('')
+      expect(all('tools')).toContain('read_file')
+    })
 
     it('streams text and reasoning, and reports the tokens', async () => {
       const frames = await ask(server, await newConversation(), '!think 4\n!say 12')

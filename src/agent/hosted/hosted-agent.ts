@@ -106,13 +106,13 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const tools = await deps.tools(turn.workspaceId)
     const files = await deps.files(turn.workspaceId)
     const { policies, rules, results, sessions, log } = deps
-    const { mode, title } = conversation
+    const { mode, is_titled } = conversation
     const runner = createToolRunner({ tools, policies, rules, results, mode, log })
     return createTurnClient({
       turn,
       agent: name,
       mode,
-      isUntitled: title === null,
+      isUntitled: !is_titled,
       root: deps.root(turn.workspaceId),
       runner,
       policies,
