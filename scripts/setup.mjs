@@ -16,7 +16,25 @@ const wanted = createHash('sha256')
   .digest('hex')
 const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
 
-if (have !== wanted) {
+const wants = (flag) => process.argv.includes(flag)
+const isLinux = process.platform === 'linux'
+const missing = {
+  packages: have !== wanted,
+  node: !isNewEnough(versionOf('node')),
+  browser: wants('--browser') && !findBrowser(),
+  sandbox: wants('--sandbox') && isLinux && !hasProgram('bwrap'),
+  s3: wants('--s3') && isLinux && !hasProgram('radosgw'),
+}
+const plan = [
+  ...(missing.packages ? ['the npm packages of the lock file, into node_modules (about 700 MB)'] : []),
+  ...(missing.node ? ['a newer Node, into scripts/node/node_modules (about 190 MB)'] : []),
+  ...(missing.browser ? ['the system package chromium, for the browser tests'] : []),
+  ...(missing.sandbox ? ['the system package bubblewrap, for the sandbox tests'] : []),
+  ...(missing.s3 ? ['the system packages of Ceph, an S3 server for the object storage tests'] : []),
+]
+if (plan.length > 0) say(`To install, once:\n${plan.map((line) => `  - ${line}`).join('\n')}`)
+
+if (missing.packages) {
   say('Installing packages (once; takes about half a minute) …')
   install()
   for (const folder of postgresFolders()) run('node', ['scripts/hydrate-symlinks.js'], folder)
@@ -25,7 +43,6 @@ if (have !== wanted) {
 const version = versionOf('node')
 if (!isNewEnough(version)) addNode(version)
 
-const wants = (flag) => process.argv.includes(flag)
 if (wants('--build') && !isNewer('dist/cli/waymark.js', ['src', 'package.json'])) {
   say('Building …')
   run('npx', ['tsc', '-p', 'tsconfig.build.json'])
@@ -33,12 +50,19 @@ if (wants('--build') && !isNewer('dist/cli/waymark.js', ['src', 'package.json'])
 }
 if (
   (wants('--build') || wants('--page')) &&
-  !isNewer('dist/web/index.html', ['web', 'src/client', 'src/protocol', 'src/replay', 'package-lock.json'])
+  !isNewer('dist/web/index.html', [
+    'web',
+    'src/client',
+    'src/protocol',
+    'src/replay',
+    'src/sharing',
+    'package-lock.json',
+  ])
 ) {
   say('Building the page …')
   run('npm', ['run', '--silent', 'build-page'], root, 'ignore')
 }
-if (wants('--browser') && !findBrowser()) {
+if (missing.browser) {
   say('No Chrome or Chromium found. Installing chromium for the browser tests (takes about a minute) …')
   if (!aptInstall('chromium', 'fonts-dejavu-core') || !findBrowser()) {
     say(
@@ -46,14 +70,14 @@ if (wants('--browser') && !findBrowser()) {
     )
   }
 }
-if (wants('--sandbox') && process.platform === 'linux' && !hasProgram('bwrap')) {
+if (missing.sandbox) {
   say('Installing bubblewrap for the sandbox tests …')
   if (!aptInstall('bubblewrap') || !hasProgram('bwrap')) {
     say('The sandbox tests will fail: they need bubblewrap.')
   }
 }
 
-if (wants('--s3') && process.platform === 'linux' && !hasProgram('radosgw')) {
+if (missing.s3) {
   say('Installing an S3 server (Ceph) for the object storage tests (takes about half a minute) …')
   if (!aptInstall('radosgw', 'ceph-mon', 'ceph-osd', 'ceph-common') || !hasProgram('radosgw')) {
     say('The object storage tests will be skipped: they need radosgw, ceph-mon and ceph-osd.')

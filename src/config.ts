@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { homedir, hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
 import { agentPresets } from './agent-presets.ts'
 import { defaultUpstreams, type Upstreams } from './agent-routing.ts'
@@ -89,6 +90,19 @@ export const CONFIG_FILE = 'waymark.config.json'
 
 export class ConfigError extends Error {}
 
+const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
+
+/**
+ * The folder where the person is. npm runs the scripts of this package in its own folder and passes the folder where npm was
+ * called in INIT_CWD. Every process below npm inherits that variable, so elsewhere it says nothing.
+ */
+export function callerFolder(
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+  cwd: string = process.cwd(),
+): string {
+  return resolve(cwd) === resolve(PACKAGE) ? (environment.INIT_CWD ?? cwd) : cwd
+}
+
 /** The only place that reads the environment. `flags` have the names of the settings table. */
 export function readConfig(
   flags: Partial<Record<string, unknown>> = {},
@@ -98,9 +112,7 @@ export function readConfig(
   const variables = Object.fromEntries(
     Object.entries(settings).map(([name, setting]) => [name, environment[setting.variable] || undefined]),
   )
-  // npm runs scripts in the package's folder; INIT_CWD is the folder where it was called.
-  const here = environment.INIT_CWD ?? cwd
-  const project = resolve(here, projectIn(flags) ?? variables.project ?? '.')
+  const project = resolve(callerFolder(environment, cwd), projectIn(flags) ?? variables.project ?? '.')
   assertFolder(project)
   const file = readFile(project)
   const stateDir = stateFolder(environment)

@@ -53,6 +53,11 @@ const OWN_NAMES =
 /** Records consent to the current settings and the data folder. */
 export async function trust(config: Config): Promise<void> {
   if (config.untrusted) await addLine(config.userDir, settingsLine(config.untrusted))
+  await trustDataDir(config)
+}
+
+/** Records that the user made this data folder. */
+export async function trustDataDir(config: Config): Promise<void> {
   if (config.dataDir === config.privateDir) return
   const path = join(config.dataDir, ID_FILE)
   if (!existsSync(path)) await writeFile(path, `${randomBytes(16).toString('hex')}\n`, { mode: 0o600 })

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { BackupRefused, makeBackup, restoreBackup } from '../server/backup.ts'
 import { hasStore } from '../server/store.ts'
+import { trustDataDir } from '../trust.ts'
 import { assertTrusted, commandWith, configAbove, storeSettings } from './options.ts'
 import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
 
@@ -59,6 +60,8 @@ Examples:
     .action(async (folder: string, flags: BackupFlags) => {
       const config = configAbove(flags)
       const done = await refusing(restoreBackup(config, resolve(folder), showProgress))
+      // The person has just made this data folder, from a backup that they named.
+      await trustDataDir(config)
       endProgress()
       const { flaws, damaged, events } = done.verified
       if (flaws.length + damaged.length > 0) process.exitCode = 1

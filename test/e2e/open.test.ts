@@ -35,7 +35,7 @@ it.skipIf(process.platform !== 'linux')(
       expect(statSync(fileURLToPath(address)).mode & 0o777).toBe(0o600)
       const page = await browser.browser.newPage()
       await page.goto(address)
-      await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+      await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
       expect(new URL(page.url()).pathname).toBe('/')
     } finally {
       await browser.close()
