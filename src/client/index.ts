@@ -11,6 +11,7 @@ import type {
   ConversationList,
   CreateConversation,
   PatchConversation,
+  SearchResults,
 } from '../protocol/api/conversations.ts'
 import type { EventsPage, MessageList } from '../protocol/api/ledger.ts'
 import type {
@@ -77,6 +78,8 @@ export interface Paging {
 export interface Client {
   createConversation(body?: CreateConversation, options?: { idempotencyKey?: string }): Promise<Conversation>
   listConversations(query?: Paging & { q?: string }): Promise<ConversationList>
+  /** Messages that contain a text, newest first, with excerpts. */
+  search(query: { q: string; conversation_id?: string; limit?: number }): Promise<SearchResults>
   conversation(id: string): Promise<Conversation>
   changeConversation(id: string, patch: PatchConversation): Promise<Conversation>
   deleteConversation(id: string): Promise<DeletedConversation>
@@ -109,7 +112,7 @@ export interface Client {
   export(id: string): Promise<ReadableStream<Uint8Array>>
   /** Imports an exported archive. */
   import(
-    archive: ReadableStream,
+    archive: ReadableStream | Blob,
     options?: { onProgress?(progress: ImportProgress): void },
   ): Promise<ImportReport>
   /** The log of deletions; for admins. */
@@ -197,6 +200,7 @@ export function createClient(options: ClientOptions): Client {
         headers: keyHeader(idempotencyKey),
       }),
     listConversations: (query = {}) => json('/conversations', { query: { ...query } }),
+    search: (query) => json('/search', { query: { ...query } }),
     conversation: (id) => json(one(id)),
     changeConversation: (id, patch) => json(one(id), { method: 'PATCH', body: patch }),
     deleteConversation: (id) => json(one(id), { method: 'DELETE' }),

@@ -47,8 +47,8 @@ export interface RequestOptions {
   method?: string
   query?: Record<string, string | number | undefined>
   body?: unknown
-  /** A body that is streamed. */
-  stream?: ReadableStream
+  /** A body that is streamed. Browsers stream only blobs. */
+  stream?: ReadableStream | Blob
   headers?: Record<string, string>
   signal?: AbortSignal
 }

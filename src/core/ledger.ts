@@ -4,6 +4,7 @@ import type { Cursor } from '../protocol/cursor.ts'
 import type { ErrorCode } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId, RunId, SegmentId } from '../protocol/ids.ts'
+import type { Excerpt } from './excerpt.ts'
 import type { LinePart } from './line.ts'
 
 /**
@@ -50,6 +51,8 @@ export interface Ledger {
   /** True if the tenant has, or had, this conversation. */
   owns(tenant: string, id: ConversationId): Promise<boolean>
   conversations(query: ConversationsQuery): Promise<ConversationsPage>
+  /** Messages on current lines that contain the text, newest first. */
+  search(query: SearchQuery): Promise<{ items: SearchHit[]; more: boolean }>
   messages(query: PageQuery): Promise<MessagesPage>
   branches(tenant: string, id: ConversationId): Promise<Branch[]>
   /** All conversations forked, directly or indirectly, from the same root. */
@@ -218,6 +221,24 @@ export interface ConversationsQuery {
   search: string | null
   /** Only conversations of this workspace; default: all. */
   workspaceId?: string | null
+}
+
+export interface SearchQuery {
+  tenant: string
+  search: string
+  /** Only this conversation's line; default: all. */
+  conversationId: ConversationId | null
+  limit: number
+}
+
+/** A message that contains the text of a search. */
+export interface SearchHit {
+  conversationId: string
+  eventNumber: number
+  messageId: string
+  role: 'user' | 'assistant'
+  createdAt: string
+  excerpt: Excerpt
 }
 
 export interface ConversationsPage {

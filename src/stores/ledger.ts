@@ -1,6 +1,7 @@
 import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Ledger, MessagesPage, Page, PageQuery } from '../core/ledger.ts'
+import { excerptOf } from '../core/excerpt.ts'
+import type { Ledger, MessagesPage, Page, PageQuery, SearchHit } from '../core/ledger.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
@@ -76,11 +77,10 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
 
   async function asMessage(row: StoredMessage): Promise<Message> {
     const text = row.blob === null ? row.frame : await unspill(blobs, row.frame, row.blob)
-    const frame = JSON.parse(text) as Frame<'message.user' | 'final'>
     return {
       message_id: row.messageId,
       role: row.role,
-      content: frame.kind === 'final' ? (frame.final.response_text ?? '') : frame.content,
+      content: contentIn(text),
       event_number: row.seq,
       conversation_id: row.conversationId,
       checkpoint_id: row.checkpointId,
@@ -127,6 +127,17 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
       const last = items.at(-1)
       return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
     },
+    async search(query) {
+      const { items: found, more } = await database.read('searchMessages', query)
+      const items: SearchHit[] = []
+      for (const { frame, blob, seq: eventNumber, ...hit } of found) {
+        const text = contentIn(blob === null ? frame : await unspill(blobs, frame, blob))
+        // The index holds the start of a text, in lower case, which may differ in length.
+        const excerpt = excerptOf(text, query.search) ?? { text: text.slice(0, 200), match: [0, 0] }
+        items.push({ ...hit, eventNumber, excerpt })
+      }
+      return { items, more }
+    },
     branches: (tenant, id) => database.read('branches', { tenant, id }),
     family: (tenant, id) => database.read('family', { tenant, id }),
     async checkpointAt(tenant, id, at) {
@@ -144,4 +155,10 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
       await database.close()
     },
   }
+}
+
+/** The text of a message or an answer. */
+function contentIn(text: string): string {
+  const frame = JSON.parse(text) as Frame<'message.user' | 'final'>
+  return frame.kind === 'final' ? (frame.final.response_text ?? '') : frame.content
 }

@@ -143,6 +143,54 @@ export function describeLines(engineName: string, open: OpenStore): void {
       expect(await title(await forkAt(id, 1))).toBe('first')
     })
 
+    it('titles a conversation without a title by the first message of its line', async () => {
+      const id = await newConversation(ledger)
+      const described = async (which: ConversationId) => {
+        const { title, is_titled } = await ledger.conversation(TENANT, which)
+        return [title, is_titled]
+      }
+      expect(await described(id)).toEqual([null, false])
+      await say(id, '## Fix the *basket*\nplease', 'and the cart')
+      expect(await described(id)).toEqual(['Fix the basket', false])
+      expect(await described(await forkAt(id, 3))).toEqual(['Fix the basket', false])
+      const early = await forkAt(id, 1)
+      await say(early, `Long ${'x'.repeat(5000)}`)
+      expect(await described(early)).toEqual([`Long ${'x'.repeat(54)}…`, false])
+      const { items } = await ledger.conversations({ tenant: TENANT, after: null, search: null, limit: 10 })
+      expect(items.map(({ title }) => title)).toContain('Fix the basket')
+      const family = await ledger.family(TENANT, id)
+      expect(family.map(({ title }) => title)).toContain('Fix the basket')
+    })
+
+    it('finds messages with excerpts, once for all forks, and only on current lines', async () => {
+      const id = await newConversation(ledger)
+      await say(id, `The start. ${'word '.repeat(40)}Find the NEEDLE here.`, 'needle again', 'nothing')
+      const child = await forkAt(id, 2)
+      const search = async (text: string, only: ConversationId | null = null) =>
+        (await ledger.search({ tenant: TENANT, search: text, conversationId: only, limit: 10 })).items
+      const places = async (text: string) =>
+        (await search(text)).map(({ conversationId, eventNumber }) => [conversationId, eventNumber])
+      expect(await places('needle')).toEqual([
+        [id, 3],
+        [id, 2],
+      ])
+      const [, first] = await search('needle')
+      expect(first?.excerpt.text).toMatch(/^….*Find the NEEDLE here\.$/)
+      expect(first?.excerpt.text.slice(...(first?.excerpt.match ?? []))).toBe('NEEDLE')
+      expect(await search('100%_')).toEqual([])
+      await say(id, 'İİİİİİ find pear here')
+      const [folded] = await search('PEAR')
+      expect(folded?.excerpt.text.slice(...(folded?.excerpt.match ?? []))).toBe('pear')
+      expect((await search('needle', child)).map(({ eventNumber }) => eventNumber)).toEqual([2])
+      await cutAt(id, 2)
+      expect(await places('needle')).toEqual([[id, 2]])
+      await ledger.remove(TENANT, id, 'a test')
+      expect(await places('needle')).toEqual([[child, 2]])
+      expect(
+        (await ledger.search({ tenant: 'another', search: 'needle', conversationId: null, limit: 10 })).items,
+      ).toEqual([])
+    })
+
     it('lists the branches of a conversation, and names the parent of a fork', async () => {
       const root = await newConversation(ledger)
       await say(root, 'one')

@@ -468,3 +468,36 @@ export async function checkFollower(simulation: Simulation, follower: Follower):
   follower.stop.abort()
   await follower.done
 }
+
+/** A search finds every message on a current line that contains the text, each once, as a scan of the lines does. */
+export async function checkSearch(simulation: Simulation, search: string): Promise<void> {
+  const lines = simulation.conversations.filter(({ removedAt }) => removedAt === null)
+  const found = new Map<string, string>()
+  for (const { line } of lines) {
+    for (const { place, text } of line) {
+      const said = searchedText(JSON.parse(text) as AnyFrame)
+      if (said?.toLowerCase().includes(search.toLowerCase())) found.set(place, said)
+    }
+  }
+  const { items, more } = await simulation.ledger.search({
+    tenant: simulation.tenant,
+    search,
+    conversationId: null,
+    limit: 1000,
+  })
+  expect(more).toBe(false)
+  const places = items.map(({ conversationId, eventNumber }) => {
+    const { line } = lines.find(({ id }) => id === conversationId) as Expected
+    return line[eventNumber - 1]?.place
+  })
+  expect(new Set(places)).toEqual(new Set(found.keys()))
+  expect(places.length).toBe(found.size)
+}
+
+/** The index holds the start of a text. */
+function searchedText(frame: AnyFrame): string | null {
+  const { kind } = frame
+  if (kind === 'message.user') return (frame as Frame<'message.user'>).content.slice(0, 65_536)
+  if (kind !== 'final') return null
+  return ((frame as Frame<'final'>).final.response_text ?? '').slice(0, 65_536)
+}

@@ -6,7 +6,7 @@ import { verifyLedger } from '../../src/workers/verify.ts'
 import { userMessage } from '../support/frames.ts'
 import { rounds } from '../support/soak.ts'
 import { openPostgresStore, openSqliteStore, type TestStore } from '../support/stores.ts'
-import { checkFollower, checkLine, command, type Expected, Simulation } from './history.ts'
+import { checkFollower, checkLine, checkSearch, command, type Expected, Simulation } from './history.ts'
 
 for (const engine of ['SQLite', 'Postgres'] as const) {
   describe(`random histories on ${engine}`, () => {
@@ -32,6 +32,7 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
               if (conversation.removedAt === null) await checkLine(simulation, conversation, limit)
             }
             for (const follower of simulation.followers) await checkFollower(simulation, follower)
+            for (const search of ['a', 'E', '00', 'said']) await checkSearch(simulation, search)
           },
         ),
         { numRuns: rounds(20, 400) },

@@ -8,6 +8,8 @@ import {
   listConversationsQuery,
   patchConversationSchema,
   type Settings,
+  searchQuery,
+  searchResultsSchema,
 } from '../../protocol/api/conversations.ts'
 import { deletedConversationSchema } from '../../protocol/api/lines.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
@@ -36,6 +38,15 @@ const list = createRoute({
   middleware: access('conversations:read'),
   request: { query: listConversationsQuery },
   responses: { 200: json(conversationListSchema, 'A page of conversations'), ...problems },
+})
+
+const search = createRoute({
+  method: 'get',
+  path: '/search',
+  summary: 'Search the messages of all conversations, newest first, with excerpts; forks count once',
+  middleware: access('conversations:read'),
+  request: { query: searchQuery },
+  responses: { 200: json(searchResultsSchema, 'The newest messages that contain the text'), ...problems },
 })
 
 const read = createRoute({
@@ -140,6 +151,26 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
     const newest = { tenant, limit: 1, after: null, search: null }
     const current = (isFirst ? items : (await ledger.conversations(newest)).items)[0]?.id ?? null
     return c.json({ items, next_cursor: next ? formatListCursor(next) : null, current }, 200)
+  })
+
+  app.openapi(search, async (c) => {
+    const { q, conversation_id, limit } = c.req.valid('query')
+    const { items, more } = await ledger.search({
+      tenant: c.get('caller').tenant,
+      search: q,
+      conversationId: conversation_id === undefined ? null : conversationId(conversation_id),
+      limit,
+    })
+    const found = items.map(({ excerpt, ...hit }) => ({
+      conversation_id: hit.conversationId,
+      event_number: hit.eventNumber,
+      message_id: hit.messageId,
+      role: hit.role,
+      created_at: hit.createdAt,
+      excerpt: excerpt.text,
+      match: excerpt.match,
+    }))
+    return c.json({ items: found, has_more: more }, 200)
   })
 
   app.openapi(read, async (c) => {

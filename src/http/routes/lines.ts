@@ -188,7 +188,7 @@ export function addLineRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): 
       conversation_id: conversation,
       head_event_number: headOf(line),
       checkpoint_id: checkpoint,
-      ...(await messagesBehind({ tenant, conversationId: conversation, line, after: parted, limit })),
+      ...(await messagesAfter({ tenant, conversationId: conversation, line, after: parted, limit })),
     })
     return c.json(
       {
@@ -201,7 +201,7 @@ export function addLineRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): 
     )
   })
 
-  async function messagesBehind(query: {
+  async function messagesAfter(query: {
     tenant: string
     conversationId: ConversationId
     line: Line

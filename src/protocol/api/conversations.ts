@@ -50,7 +50,9 @@ export type PatchConversation = z.infer<typeof patchConversationSchema>
 export const conversationSchema = z
   .object({
     id: z.string(),
+    /** Without a title of its own (`is_titled` is false), the start of its first message. */
     title: z.string().nullable(),
+    is_titled: z.boolean(),
     workspace_id: z.string().nullable(),
     parent: z.object({ conversation_id: z.string(), event_number: z.int() }).nullable(),
     head_event_number: z.int(),
@@ -93,3 +95,30 @@ export const conversationListSchema = z
   })
   .meta({ id: 'ConversationList' })
 export type ConversationList = z.infer<typeof conversationListSchema>
+
+export const searchQuery = z.object({
+  q: text(200).min(1),
+  /** Only messages on this conversation's line. */
+  conversation_id: z.string().optional(),
+  limit: limit(50, MAX_LIST_LIMIT),
+})
+
+export const searchResultsSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        conversation_id: z.string(),
+        event_number: z.int(),
+        message_id: z.string(),
+        role: z.enum(['user', 'assistant']),
+        created_at: z.string(),
+        /** A piece of the message around the match. */
+        excerpt: z.string(),
+        /** The match within the excerpt: its first character, and the one after its last. */
+        match: z.tuple([z.int(), z.int()]),
+      }),
+    ),
+    has_more: z.boolean(),
+  })
+  .meta({ id: 'SearchResults' })
+export type SearchResults = z.infer<typeof searchResultsSchema>

@@ -6,6 +6,7 @@ import type { Conversation, Settings } from '../../../protocol/api/conversations
 import type { Dialect } from '../dialect.ts'
 import { noConversation, type Refusable } from '../refusal.ts'
 import { all, type Script } from '../script.ts'
+import { withTitles } from './first-messages.ts'
 
 export function* readConversation(
   dialect: Dialect,
@@ -135,7 +136,7 @@ interface DescribedRow {
 }
 
 function* describe(
-  { db }: Dialect,
+  dialect: Dialect,
   where: ReturnType<typeof sql>,
   tenant: string,
   limit: number,
@@ -166,15 +167,17 @@ function* describe(
       left join titled on titled.conversation_id = page.id and titled.title is not null
       left join answered on answered.conversation_id = page.id and answered.ended_at is not null
       order by page.updated_at desc, page.id desc`
-  const rows = yield* all({ compile: () => query.compile(db) })
-  return rows.map(asConversation)
+  const rows = yield* all({ compile: () => query.compile(dialect.db) })
+  const titled = yield* withTitles(dialect, rows)
+  return titled.map((row, index) => asConversation(row, rows[index]?.title != null))
 }
 
-function asConversation(row: DescribedRow): Conversation {
+function asConversation(row: DescribedRow, isTitled: boolean): Conversation {
   const settings = JSON.parse(row.settings) as Settings
   return {
     id: row.id,
     title: row.title,
+    is_titled: isTitled,
     workspace_id: row.workspace_id,
     parent:
       row.parent_conversation_id === null || row.parent_event_number === null

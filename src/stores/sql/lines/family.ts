@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { FamilyMember } from '../../../core/ledger.ts'
 import type { ConversationId } from '../../../protocol/ids.ts'
+import { withTitles } from '../conversations/first-messages.ts'
 import { inheritedTitles, titleOfHead } from '../conversations/read-conversations.ts'
 import type { Dialect } from '../dialect.ts'
 import { noConversation, type Refusable } from '../refusal.ts'
@@ -49,7 +50,9 @@ export function* family(
         left join inherited on inherited.segment = c.head_segment and c.deleted_at is null
         order by c.created_at, c.id`.compile(dialect.db),
   })
-  return rows.map(asMember)
+  const living = rows.filter((row) => row.deleted_at === null)
+  const titled = new Map((yield* withTitles(dialect, living)).map((row) => [row.id, row]))
+  return rows.map((row) => asMember(titled.get(row.id) ?? row))
 }
 
 function asMember(row: MemberRow): FamilyMember {
