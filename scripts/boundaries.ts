@@ -24,14 +24,25 @@ const mayImport: Record<string, readonly string[]> = {
   http: ['core', 'protocol'],
   client: ['protocol', 'replay'],
   acp: ['client', 'protocol'],
-  cli: ['acp', 'agent-routing.ts', 'client', 'protocol', 'replay', 'config.ts', 'data-dir.ts', 'trust.ts'],
+  sharing: ['client', 'protocol', 'replay'],
+  cli: [
+    'acp',
+    'agent-routing.ts',
+    'client',
+    'protocol',
+    'replay',
+    'sharing',
+    'config.ts',
+    'data-dir.ts',
+    'trust.ts',
+  ],
   'agent-presets.ts': [],
   'settings.ts': [],
   'agent-routing.ts': [],
   'config.ts': ['agent-presets.ts', 'agent-routing.ts', 'object-storage', 'settings.ts'],
   'data-dir.ts': ['protocol'],
   'trust.ts': ['config.ts', 'data-dir.ts', 'git', 'sandbox'],
-  web: ['client', 'protocol', 'replay'],
+  web: ['client', 'protocol', 'replay', 'sharing'],
 }
 
 /** Composition may import everything, and so may the commands that run without a server. */
@@ -47,7 +58,7 @@ const offlineCommands = new Set([
 ])
 
 /** Runs in a browser too, so it must not need Node. */
-const browserSafe = new Set(['protocol', 'replay', 'client', 'web'])
+const browserSafe = new Set(['protocol', 'replay', 'client', 'sharing', 'web'])
 
 /** The packages that the client package depends on; everything else belongs to the server. */
 const clientPackages = new Set(['eventsource-parser', 'zod'])

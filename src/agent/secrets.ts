@@ -1,3 +1,5 @@
+import { secretForms } from '../protocol/secrets.ts'
+
 /**
  * Files that are never sent to the model unless a person names them: hidden files, key material, and files that look like
  * credentials. Ignored files don't get this far, since git doesn't report them as changed.
@@ -20,17 +22,7 @@ export function withheldByName(path: string): string | null {
 }
 
 const SECRETS: readonly RegExp[] = [
-  /-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY( BLOCK)?-----/,
-  /\b(AKIA|ASIA)[A-Z0-9]{16}\b/,
-  /\bgh[pousr]_[A-Za-z0-9]{36}/,
-  /\bgithub_pat_[A-Za-z0-9_]{50}/,
-  /\bglpat-[A-Za-z0-9_-]{20}/,
-  /\bxox[abeoprs]-[A-Za-z0-9-]{10}/,
-  /\bsk-(ant-|proj-|live-)?[A-Za-z0-9_-]{20}/,
-  /\b[sr]k_(live|test)_[A-Za-z0-9]{16}/,
-  /\bAIza[A-Za-z0-9_-]{35}/,
-  /\bnpm_[A-Za-z0-9]{36}\b/,
-  /\beyJ[A-Za-z0-9_-]{10,200}\.eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10}/,
+  ...secretForms.map(({ pattern }) => pattern),
   /\baws_secret_access_key\s{0,10}[=:]/i,
   /"private_key"\s{0,10}:\s{0,10}"-----BEGIN/,
 ]
