@@ -1,5 +1,6 @@
 import { relative, resolve, sep } from 'node:path'
 import { InvalidArgumentError } from 'commander'
+import { callerFolder } from '../config.ts'
 import { COPY } from './connect.ts'
 import { configAbove } from './options.ts'
 import { CommandError } from './output.ts'
@@ -22,7 +23,7 @@ export function projectPath(flags: Record<string, unknown>, given: string): stri
   // A quoted path holds bytes that are not UTF-8, in the form that listings show.
   if (given.startsWith('"')) return given
   const { project } = configAbove(flags)
-  const absolute = resolve(process.env.INIT_CWD ?? process.cwd(), given)
+  const absolute = resolve(callerFolder(), given)
   const copy = COPY.exec(absolute)
   // Inside a fork's working copy, paths are relative to that copy.
   const root = copy ? absolute.slice(0, copy.index + copy[0].length) : project

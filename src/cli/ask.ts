@@ -4,7 +4,7 @@ import { RequestError } from '../client/index.ts'
 import type { AnswerApproval, QuestionView } from '../protocol/api/runs.ts'
 import { visibleFields } from '../protocol/visible-text.ts'
 import type { PendingAsk } from './conversation-session.ts'
-import { bold, dim, printable } from './output.ts'
+import { bold, dim, printable, say } from './output.ts'
 
 export type GivenAnswer = Pick<AnswerApproval, 'approved' | 'reason' | 'grant' | 'always' | 'option_id'>
 
@@ -156,8 +156,7 @@ export async function answer(
   const named = question === null ? {} : { question_sha256: question.question_sha256 }
   const body = { tool_call_id: toolCallId, ...given, ...named }
   await unlessOver(client.answerApproval(conversationId, runId, body))
-  if (given.always)
-    console.log(dim('Such calls no longer need approval. `waymark rules` lists and removes rules.'))
+  if (given.always) say(dim('Such calls no longer need approval. `waymark rules` lists and removes rules.'))
 }
 
 /** Null when another client has answered or the run has ended. */
@@ -167,7 +166,7 @@ async function unlessOver<T>(work: Promise<T>): Promise<T | null> {
   } catch (error) {
     const codes = ['approval_not_pending', 'run_not_found']
     if (!(error instanceof RequestError) || !codes.includes(error.code)) throw error
-    console.error('waymark: this approval is no longer pending')
+    say('waymark: this approval is no longer pending')
     return null
   }
 }

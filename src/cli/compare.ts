@@ -24,7 +24,7 @@ export function compareCommand(): Command {
     .addHelpText(
       'after',
       `
-Compares the files of each side's last checkpoint; checkpoints are taken before each message.
+Compares the current files of sides that have their own working copy, otherwise those of the last checkpoint.
 
 Examples:
   waymark compare conv_01m7ge5wdas4rvsp14pjg3nkaf

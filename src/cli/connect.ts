@@ -1,10 +1,11 @@
+import { Option } from 'commander'
 import { type Client, createClient } from '../client/index.ts'
-import type { Config } from '../config.ts'
+import { type Config, callerFolder } from '../config.ts'
 import { readServerNote, readToken } from '../data-dir.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import { untrustedPart } from '../trust.ts'
 import { configAbove } from './options.ts'
-import { CommandError } from './output.ts'
+import { CommandError, printable } from './output.ts'
 
 /** Connects to the server named in the settings, or to the one running for this project. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
@@ -50,6 +51,25 @@ export const MODEL_HELP =
 export const AGENT_HELP =
   'use this agent from now on, as `waymark agents` lists them; "own" for Waymark\'s own'
 
+const modes = ['ask', 'edit', 'read_only'] as const
+
+/** The flag `--mode` of commands that send messages. */
+export function modeOption(): Option {
+  const about =
+    'what the agent may do without asking from now on: read and edit (ask), also run commands in the sandbox (edit), or only read (read_only)'
+  return new Option('--mode <mode>', about).choices(modes)
+}
+
+/** A model that no server lists may still exist, so it is only reported. */
+export async function warnIfUnlisted(client: Client, model: string): Promise<void> {
+  const { items } = await client.models()
+  const isListed = items.some(({ name, models }) =>
+    models.some((one) => model === one || model === `${name}/${one}`),
+  )
+  if (!isListed)
+    console.error(`waymark: no server lists a model named ${printable(model)}; see \`waymark models\``)
+}
+
 /** Like `conversationId`, but creates a conversation when requested or when none exists. */
 export async function conversationOrNew(
   client: Client,
@@ -59,6 +79,7 @@ export async function conversationOrNew(
     title?: string | undefined
     model?: string | undefined
     agent?: string | undefined
+    mode?: Conversation['mode'] | undefined
   },
 ): Promise<Conversation> {
   if (wanted.new && wanted.conversation)
@@ -69,8 +90,10 @@ export async function conversationOrNew(
   }
   const settings = {
     ...(wanted.model === undefined ? {} : { model: wanted.model === 'default' ? null : wanted.model }),
+    ...(wanted.mode === undefined ? {} : { mode: wanted.mode }),
     ...(wanted.agent === undefined ? {} : { agent: wanted.agent === 'own' ? null : wanted.agent }),
   }
+  if (wanted.model !== undefined && wanted.model !== 'default') await warnIfUnlisted(client, wanted.model)
   if (id === null) {
     return await client.createConversation({
       ...(wanted.title === undefined ? {} : { title: wanted.title }),
@@ -84,7 +107,7 @@ export async function conversationOrNew(
 
 /** The conversation whose working copy contains the current folder. */
 function copyHere(): string | null {
-  const here = process.env.INIT_CWD ?? process.cwd()
+  const here = callerFolder()
   return COPY.exec(here)?.[1] ?? null
 }
 

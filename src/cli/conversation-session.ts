@@ -7,7 +7,7 @@ import { sayWhenLost } from './say-when-lost.ts'
 
 /** Follows a conversation on a terminal: prints new output, and reports approvals and the end of runs. */
 export interface ConversationView {
-  /** Sends a message. The view does not echo it, because the user has just typed it. */
+  /** Sends a message. Without `isEchoed`, the view does not show it, because the user has just typed it. */
   send(
     content: string,
     onAccepted?: (runId: string) => void,
@@ -24,9 +24,12 @@ export interface ViewOptions {
   onAsk(ask: PendingAsk): void
   /** The approval was answered by any client, or its run has ended. */
   onAskOver?(toolCallId: string): void
-  onIdle?(): void
   /** The stream reconnected after a lost connection. */
   onReconnected?(): void
+  /** Default: standard output. */
+  write?(text: string): void
+  /** Shows the messages that this view sends. */
+  isEchoed?: boolean
   /** Filters the entries. Default: all. */
   isShown?(entry: Entry): boolean
 }
@@ -45,8 +48,8 @@ export async function openConversationView(
 ): Promise<ConversationView> {
   const own = new Set<string>()
   const stop = new AbortController()
-  const printer = createTranscriptPrinter((text) => process.stdout.write(text), {
-    isOwn: (messageId) => own.has(messageId),
+  const printer = createTranscriptPrinter(options.write ?? ((text) => process.stdout.write(text)), {
+    isOwn: (messageId) => !options.isEchoed && own.has(messageId),
     details: true,
     ...(options.isShown ? { isShown: options.isShown } : {}),
   })
@@ -56,8 +59,6 @@ export async function openConversationView(
   let transcript: Transcript | null = null
   let active: string | null = null
   let sending = 0
-  let isQueueEmpty = false
-  let hasToldIdle = false
   let isCaughtUp = false
   const seen = Promise.withResolvers<void>()
 
@@ -70,14 +71,6 @@ export async function openConversationView(
     if (isCaughtUp) printer.show(next)
     // An approval in the replayed history may have been answered since.
     if (isCaughtUp) for (const entry of next.entries) if (entry.type === 'run') look(entry)
-    tellIfIdle()
-  }
-
-  /** The queue notice may arrive before the last frames, so the view is idle only when both agree. */
-  function tellIfIdle(): void {
-    const isIdle = isQueueEmpty && waiting.size === 0 && !transcript?.entries.some(isOpen)
-    if (isIdle && !hasToldIdle) options.onIdle?.()
-    hasToldIdle = isIdle
   }
 
   /** The entries that had ended when the view opened; an active run is shown from its start. */
@@ -104,7 +97,6 @@ export async function openConversationView(
   function finish(runId: string, run: RunEntry | null): void {
     waiting.get(runId)?.(run)
     waiting.delete(runId)
-    tellIfIdle()
   }
 
   const following = (async () => {
@@ -122,8 +114,6 @@ export async function openConversationView(
           if (!hasFrames(transcript, runId)) setTimeout(() => finishIfUnknown(runId), 1000)
         }
         for (const runId of present) if (runId) known.add(runId)
-        isQueueEmpty = queue.active === null && queue.items.length === 0
-        tellIfIdle()
       },
     })) {
       show(next)

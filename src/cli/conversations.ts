@@ -29,9 +29,10 @@ Examples:
       const { items, next_cursor } = await client.listConversations({ limit: SHOWN, ...query })
       if (flags.json) return printJson(items)
       if (items.length === 0) return console.log('No conversations found.')
-      for (const { id, title, updated_at, active_session } of items) {
+      for (const { id, title, updated_at, active_session, is_asking, is_running } of items) {
         const session = active_session === null ? '' : `  ${active_session}`
-        console.log(`${bold(id)}  ${dim(localTime(updated_at))}${session}  ${printable(title ?? '')}`)
+        const state = is_asking ? '  (waiting for approval)' : is_running ? '  (running)' : ''
+        console.log(`${bold(id)}  ${dim(localTime(updated_at))}${session}  ${printable(title ?? '')}${state}`)
       }
       if (next_cursor !== null) console.log(dim(`Only the first ${SHOWN} are shown.`))
     })

@@ -20,6 +20,7 @@ export function exportCommand(): Command {
     .description('Export a conversation and its whole family to one file')
     .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
     .option('-o, --output <file>', 'output file, or - for standard output (default: <id>.waymark.tar)')
+    .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
@@ -54,7 +55,9 @@ Examples:
       } finally {
         endProgress()
       }
-      console.log(bold(`${file}: ${size(statSync(file).size)}.`))
+      const { size: bytes } = statSync(file)
+      if (flags.json) return printJson({ file, bytes })
+      console.log(bold(`${file}: ${size(bytes)}.`))
     })
 }
 

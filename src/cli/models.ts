@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { connect, conversationId } from './connect.ts'
+import { connect, conversationId, warnIfUnlisted } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, dim, printable, printJson } from './output.ts'
 
@@ -37,6 +37,7 @@ Examples:
       const client = await connect(flags)
       if (flags.use !== undefined) {
         const id = await conversationId(client, flags.conversation)
+        if (flags.use !== 'default') await warnIfUnlisted(client, flags.use)
         const { model } = await client.changeConversation(id, {
           model: flags.use === 'default' ? null : flags.use,
         })

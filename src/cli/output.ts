@@ -1,3 +1,19 @@
+let sink: ((text: string) => void) | null = null
+
+/** Sends messages to `write` instead of standard output, until the returned function is called. */
+export function redirectMessages(write: (text: string) => void): () => void {
+  sink = write
+  return () => {
+    sink = null
+  }
+}
+
+/** Prints a line that is no result of the command: to standard error, or where messages are redirected. */
+export function say(text: string): void {
+  if (sink) sink(`${text}\n`)
+  else console.error(text)
+}
+
 /** A usage error or a state that the user can fix; printed as one line without a stack. */
 export class CommandError extends Error {}
 
@@ -28,7 +44,8 @@ export function removed(text: string): string {
   return styled('31', text)
 }
 
-function styled(code: string, text: string): string {
+/** Text in an SGR style, on a terminal. */
+export function styled(code: string, text: string): string {
   return process.stdout.isTTY ? `\u001b[${code}m${text}\u001b[0m` : text
 }
 

@@ -9,7 +9,8 @@ import type {
   Transcript,
 } from '../replay/transcript.ts'
 import { SHORT_ID } from './arguments.ts'
-import { added, bold, count, dim, printable, removed } from './output.ts'
+import { createMarkdownStyler, type MarkdownStyler } from './markdown.ts'
+import { added, bold, count, dim, localTime, printable, removed } from './output.ts'
 
 /** A piece of output; when its text grows, only the new part is printed. */
 interface Block {
@@ -17,6 +18,7 @@ interface Block {
   text: string
   /** Applied to each part as it is printed. */
   style?: (text: string) => string
+  isMarkdown?: boolean
 }
 
 export interface PrinterOptions {
@@ -34,6 +36,8 @@ export interface PrinterOptions {
 export function createTranscriptPrinter(write: (text: string) => void, options: PrinterOptions = {}) {
   let printed = new Map<string, string>()
   let entries: readonly string[] = []
+  /** The Markdown text that was printed last. */
+  let markdown: { id: string; styler: MarkdownStyler } | null = null
 
   const blocksIn = (transcript: Transcript) =>
     transcript.entries
@@ -48,11 +52,18 @@ export function createTranscriptPrinter(write: (text: string) => void, options: 
         printed = new Map([...printed].filter(([id]) => present.has(id.split(' ').slice(0, 2).join(' '))))
       }
       entries = [...present]
-      for (const { id, text, style = plain } of blocksIn(transcript)) {
+      for (const { id, text, style = plain, isMarkdown = false } of blocksIn(transcript)) {
         const before = printed.get(id) ?? ''
         if (text === before) continue
+        const isGrown = text.startsWith(before)
+        if (markdown && (markdown.id !== id || !isGrown)) {
+          write(markdown.styler.end())
+          markdown = null
+        }
+        if (isMarkdown && process.stdout.isTTY) markdown ??= { id, styler: createMarkdownStyler() }
         // Text that changed instead of growing is printed again on a new line.
-        write(style(text.startsWith(before) ? text.slice(before.length) : `\n${text}`))
+        const part = isGrown ? text.slice(before.length) : `\n${text}`
+        write(markdown ? markdown.styler.write(part) : style(part))
         printed.set(id, text)
       }
     },
@@ -99,7 +110,8 @@ function alongWith({ activeFiles, attachments }: MessageEntry): string {
 }
 
 function head(who: string, when: string, place: string, { places = false }: PrinterOptions): string {
-  return `${bold(who)}  ${dim(places ? `${when}  ${place}` : when)}\n`
+  const time = localTime(when)
+  return `${bold(who)}  ${dim(places ? `${time}  ${place}` : time)}\n`
 }
 
 function runBlocks(run: RunEntry, id: string, options: PrinterOptions): Block[] {
@@ -134,7 +146,11 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
   switch (item.type) {
     case 'text':
       return [
-        { id: '', text: item.parts.map((part) => printable(part.text + (part.refusal ?? ''))).join('\n') },
+        {
+          id: '',
+          text: item.parts.map((part) => printable(part.text + (part.refusal ?? ''))).join('\n'),
+          isMarkdown: true,
+        },
       ]
     case 'reasoning':
       return [

@@ -4,11 +4,12 @@ import { VERSION } from '../protocol/version.ts'
 /** Every command, loaded when it is needed: those that open the store load the whole server. */
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./serve.ts')).serveCommand(),
-  chat: async () => (await import('./chat.ts')).chatCommand(),
+  chat: async () => (await import('./chat/chat.ts')).chatCommand(),
   send: async () => (await import('./send.ts')).sendCommand(),
   queue: async () => (await import('./queue.ts')).queueCommand(),
   stop: async () => (await import('./stop.ts')).stopCommand(),
   conversations: async () => (await import('./conversations.ts')).conversationsCommand(),
+  search: async () => (await import('./search.ts')).searchCommand(),
   log: async () => (await import('./log.ts')).logCommand(),
   fork: async () => (await import('./fork.ts')).forkCommand(),
   tree: async () => (await import('./tree.ts')).treeCommand(),
@@ -29,6 +30,7 @@ const commands: Record<string, () => Promise<Command>> = {
   doctor: async () => (await import('./doctor.ts')).doctorCommand(),
   verify: async () => (await import('./verify.ts')).verifyCommand(),
   rebuild: async () => (await import('./rebuild.ts')).rebuildCommand(),
+  share: async () => (await import('./share.ts')).shareCommand(),
   export: async () => (await import('./export.ts')).exportCommand(),
   import: async () => (await import('./export.ts')).importCommand(),
   backup: async () => (await import('./backup.ts')).backupCommand(),

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { wholeNumber } from './arguments.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { CommandError, dim, printable, printJson } from './output.ts'
+import { CommandError, dim, localTime, printable, printJson } from './output.ts'
 
 interface QueueFlags extends Record<string, unknown> {
   remove?: string
@@ -52,11 +52,13 @@ Examples:
           ...(position === undefined ? {} : { position }),
         })
       }
-      const queue = await client.queue(id)
-      if (flags.json) return printJson(queue)
+      const [queue, { is_asking }] = [await client.queue(id), await client.conversation(id)]
+      if (flags.json) return printJson({ ...queue, is_asking })
       if (queue.active === null && queue.items.length === 0) return console.log('The queue is empty.')
       if (queue.active)
-        console.log(`running  ${queue.active.run_id}  ${dim(`since ${queue.active.started_at}`)}`)
+        console.log(`running  ${queue.active.run_id}  ${dim(`since ${localTime(queue.active.started_at)}`)}`)
+      if (is_asking)
+        console.log('         waiting for your approval: answer in the page, or with `waymark chat`')
       for (const { run_id, content, position } of queue.items) {
         console.log(`${String(position).padStart(7)}  ${run_id}  ${shortened(content)}`)
       }

@@ -2,11 +2,12 @@ import type { Command } from 'commander'
 import { rebuildProjections } from '../server/offline.ts'
 import { openExisting } from './existing-store.ts'
 import { commandWith, storeSettings } from './options.ts'
-import { count, endProgress, showProgress } from './output.ts'
+import { count, endProgress, printJson, showProgress } from './output.ts'
 
 export function rebuildCommand(): Command {
   return commandWith('rebuild', storeSettings)
     .description('Drop the projections and rebuild them from the ledger')
+    .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
@@ -26,6 +27,7 @@ async function rebuild(flags: Record<string, unknown>): Promise<void> {
       showProgress(`${count(soFar, 'event')} …`),
     )
     endProgress()
+    if (flags.json) return printJson({ events })
     console.log(`rebuilt from ${count(events, 'event')}`)
   } finally {
     await store.close()

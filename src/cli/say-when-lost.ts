@@ -1,12 +1,13 @@
 import type { StreamState } from '../client/index.ts'
+import { say } from './output.ts'
 
 /** Reports a lost connection once, and the reconnection once. */
 export function sayWhenLost(onBack: () => void = () => {}): (state: StreamState) => void {
   let isLost = false
   return (state) => {
-    if (state === 'waiting' && !isLost) console.error('\nwaymark: connection lost, reconnecting …')
+    if (state === 'waiting' && !isLost) say('\nwaymark: connection lost, reconnecting …')
     if (state === 'connected' && isLost) {
-      console.error('waymark: reconnected')
+      say('waymark: reconnected')
       onBack()
     }
     if (state !== 'connecting') isLost = state === 'waiting'

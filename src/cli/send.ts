@@ -2,12 +2,14 @@ import { readFileSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
+import { callerFolder } from '../config.ts'
+import type { Conversation } from '../protocol/api/conversations.ts'
 import { collect, projectPath } from './arguments.ts'
 import { askOnTerminal, denyUnattended } from './ask.ts'
-import { AGENT_HELP, connect, conversationOrNew, MODEL_HELP } from './connect.ts'
+import { AGENT_HELP, connect, conversationOrNew, MODEL_HELP, modeOption } from './connect.ts'
 import { openConversationView } from './conversation-session.ts'
 import { commandWith } from './options.ts'
-import { CommandError, count, dim } from './output.ts'
+import { CommandError, count, dim, printJson } from './output.ts'
 
 interface SendFlags extends Record<string, unknown> {
   conversation?: string
@@ -15,9 +17,11 @@ interface SendFlags extends Record<string, unknown> {
   title?: string
   model?: string
   agent?: string
+  mode?: Conversation['mode']
   attach?: string[]
   file?: string[]
   wait: boolean
+  json?: boolean
 }
 
 export function sendCommand(): Command {
@@ -29,9 +33,11 @@ export function sendCommand(): Command {
     .option('--title <title>', 'the title of a new conversation')
     .option('-m, --model <name>', MODEL_HELP)
     .option('-a, --agent <name>', AGENT_HELP)
+    .addOption(modeOption())
     .option('--attach <file>', 'attach this text file or image; repeatable', collect)
     .option('--file <path>', 'send the full text of this project file to the model; repeatable', collect)
     .option('--no-wait', 'do not wait for the answer')
+    .option('--json', 'print the result as JSON: the run, its status and the answer')
     .addHelpText(
       'after',
       `
@@ -52,6 +58,7 @@ Examples:
       const conversation = await conversationOrNew(client, flags)
       if (!flags.wait) {
         const { run_id, queue_position } = await client.sendMessage(conversation.id, { content, ...along })
+        if (flags.json) return printJson({ conversation_id: conversation.id, run_id, queue_position })
         const place = queue_position === 0 ? 'runs next' : `${count(queue_position, 'run')} before it`
         return console.log(`${run_id} in ${conversation.id} (${place})`)
       }
@@ -61,7 +68,7 @@ Examples:
         onAsk: (asked) => {
           if (asked.runId === own) void ask(client, conversation.id, asked)
         },
-        isShown: (entry) => entry.type === 'run' && entry.runId === own,
+        isShown: (entry) => !flags.json && entry.type === 'run' && entry.runId === own,
       })
       try {
         const { run_id, queue_position } = await view.send(
@@ -71,19 +78,29 @@ Examples:
           },
           along,
         )
-        if (queue_position > 0) console.error(dim(`(queued after ${queue_position})`))
+        if (queue_position > 0) {
+          console.error(dim(`(queued after ${queue_position})`))
+          if (conversation.is_asking) console.error(dim(WAITS))
+        }
         process.once('SIGINT', () => void client.cancelRun(conversation.id, run_id))
         const run = await view.ended(run_id)
         if (!run) throw new CommandError('the message was removed from the queue')
-        if (run?.status !== 'completed') process.exitCode = 1
+        if (run.status !== 'completed') process.exitCode = 1
+        if (flags.json) {
+          const { status, final } = run
+          const answer = final?.response_text ?? null
+          printJson({ conversation_id: conversation.id, run_id, status, response_text: answer })
+        }
       } finally {
         view.close()
       }
     })
 }
 
+const WAITS = 'The current run waits for your approval: answer it in the page, or with `waymark chat`.'
+
 function attached(path: string): { name: string; content: string } {
-  const bytes = readFileSync(resolve(process.env.INIT_CWD ?? process.cwd(), path))
+  const bytes = readFileSync(resolve(callerFolder(), path))
   const type = imageTypes[extname(path).toLowerCase()]
   if (type !== undefined) {
     return { name: basename(path), content: `data:${type};base64,${bytes.toString('base64')}` }

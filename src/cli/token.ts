@@ -4,7 +4,7 @@ import { openStore, type Store } from '../server/store.ts'
 import { issueToken } from '../server/tokens.ts'
 import { openExisting } from './existing-store.ts'
 import { assertTrusted, commandWith, configOf, storeSettings } from './options.ts'
-import { CommandError } from './output.ts'
+import { CommandError, printJson } from './output.ts'
 
 export function tokenCommand(): Command {
   return new Command('token')
@@ -46,8 +46,10 @@ Examples:
 function listCommand(): Command {
   return commandWith('list', storeSettings)
     .description('List the tokens; secrets are not stored')
+    .option('--json', 'print as JSON')
     .action((flags: Record<string, string>) =>
       withStore(openExisting(flags), async ({ tokens }) => {
+        if (flags.json) return printJson(await tokens.list())
         for (const token of await tokens.list()) {
           const until = token.expiresAt === null ? '' : `  until ${token.expiresAt}`
           const columns = [token.id, token.tenant.padEnd(12), token.name.padEnd(12), token.scopes.join(',')]

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -34,7 +34,7 @@ describe('chat commands in a terminal', () => {
     })
     child.stdin?.end(options.input ?? '')
     const [code] = (await once(child, 'close')) as [number]
-    return { code, stdout: stdout.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'), stderr }
+    return { code, stdout: stdout.replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g, 'TIME'), stderr }
   }
 
   function start(args: string[]): ChildProcess {
@@ -93,6 +93,60 @@ describe('chat commands in a terminal', () => {
       code: 1,
       stderr: 'waymark: no message has an attachment named other.md\n',
     })
+  })
+
+  it('piped chat leaves the approvals of other runs to the people who started them', async () => {
+    const { id } = await server.client.createConversation()
+    const { run_id } = await server.client.sendMessage(id, { content: '!run_command {"command":"ls"}' })
+    await expect.poll(async () => (await server.client.conversation(id)).is_asking).toBe(true)
+    expect((await run(['queue', id])).stdout).toContain('waiting for your approval')
+    expect((await run(['conversations'])).stdout).toContain('(waiting for approval)')
+    const piped = start(['chat', id])
+    piped.stdin?.write('and then?\n')
+    await expect.poll(async () => (await server.client.queue(id)).items.length).toBe(1)
+    expect((await server.client.conversation(id)).is_asking).toBe(true)
+    expect((await server.client.queue(id)).active?.run_id).toBe(run_id)
+    await server.client.stop(id)
+    piped.stdin?.end()
+    const [code] = await once(piped, 'close')
+    expect(code).toBe(0)
+  })
+
+  it('prints results as JSON', async () => {
+    const sent = JSON.parse((await run(['send', '--new', '--json', 'I am Ada'])).stdout)
+    expect(sent).toMatchObject({ status: 'completed', response_text: expect.stringContaining('Hello Ada') })
+    const queued = JSON.parse((await run(['send', '--json', '--no-wait', 'hello'])).stdout)
+    expect(queued).toMatchObject({ conversation_id: sent.conversation_id, queue_position: 0 })
+    expect(JSON.parse((await run(['stop', sent.conversation_id, '--json'])).stdout)).toHaveProperty('run_id')
+  })
+
+  it('sets the mode of a conversation, and says when no server lists the model', async () => {
+    const { stdout } = await run(['send', '--new', '--mode', 'read_only', '--no-wait', 'hello'])
+    const id = /conv_[0-9a-z]+/.exec(stdout)?.[0] ?? ''
+    expect((await server.client.conversation(id)).mode).toBe('read_only')
+    const { stderr } = await run(['send', '-c', id, '--model', 'nosuch/x', 'hello'])
+    expect(stderr).toContain('no server lists a model named nosuch/x')
+    expect((await run(['send', '--mode', 'all', 'x'])).stderr).toContain(
+      'Allowed choices are ask, edit, read_only',
+    )
+  })
+
+  it('search finds messages, and share writes a file without secrets', async () => {
+    const { id } = await server.client.createConversation({ title: 'Shared' })
+    const key = `sk-proj-${'a1B2'.repeat(8)}`
+    await run(['send', '-c', id, `my quince key is ${key}`])
+    const found = await run(['search', 'QUINCE'])
+    expect(found.stdout).toMatch(new RegExp(`^${id}  event \\d+  TIME  you\n  my quince key is sk-proj`))
+    expect((await run(['search', 'nothing like it'])).stdout).toBe('No messages found.\n')
+    const preview = await run(['share', id, '--preview'])
+    expect(preview.stdout).toMatch(/^redacted  API key  sk-p…/)
+    const file = join(server.config.project, 'shared.html')
+    const written = await run(['share', id, '-o', file])
+    expect(written.stdout).toContain(`${file}: `)
+    const html = await readFile(file, 'utf8')
+    expect(html).toContain('my quince key is \\u003credacted>')
+    expect(html).not.toContain(key)
+    expect((await run(['share', id, '-o', file])).stderr).toContain('already exists')
   })
 
   it('queue and stop report the state of the queue', async () => {

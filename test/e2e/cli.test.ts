@@ -64,6 +64,15 @@ describe('command line', () => {
     expect((await client.conversation(id)).title).toContain('title')
   })
 
+  it('serves a restored backup without further consent', async () => {
+    const place = await mkdtemp(join(tmpdir(), 'waymark-cli-'))
+    const [copy, restored] = [join(place, 'copy'), join(place, 'restored')]
+    expect(await run('backup', copy)).toMatchObject({ code: 0 })
+    expect(await run('restore-backup', copy, '--data-dir', restored)).toMatchObject({ code: 0 })
+    expect(await run('verify', '--data-dir', restored)).toMatchObject({ code: 0, stderr: '' })
+    await rm(place, { recursive: true })
+  })
+
   it('token creates, lists and revokes tokens', async () => {
     const secret = (await run('token', 'create', 'reader', '--days', '1')).stdout.trim()
     const reader = createClient({ url: clientUrl(), token: secret })
