@@ -9,14 +9,17 @@ import { Boundary } from './controls/boundary.tsx'
 import { Button, IconButton } from './controls/button.tsx'
 import { ToastList, ToastsProvider, useToasts } from './controls/toasts.tsx'
 import { RenameDialog } from './conversations/conversation-dialogs.tsx'
-import { ConversationList, startConversation } from './conversations/conversation-list.tsx'
+import { ConversationList } from './conversations/conversation-list.tsx'
+import { startConversation } from './conversations/start-conversation.ts'
 import { Help } from './help.tsx'
+import { HomeView } from './home/home-view.tsx'
 import { useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
 import { useNotice } from './notifications.ts'
 import { RestoreProvider } from './restoring/ask-restore.tsx'
 import { useAbout, useMay } from './scopes.ts'
 import { explain, keys, queries, refresh, server } from './server.ts'
+import { ShareDialog } from './sharing/share-dialog.tsx'
 import { text } from './text.ts'
 import { useTheme } from './theme.ts'
 import { TimelineView } from './timeline/timeline-view.tsx'
@@ -24,7 +27,6 @@ import { isAsking } from './transcript/asking.ts'
 import { OpenPartsProvider } from './transcript/open-parts.tsx'
 import { TranscriptView } from './transcript/transcript-view.tsx'
 import { type FeedView, useFeed } from './transcript/use-feed.ts'
-import { Welcome } from './welcome.tsx'
 
 export function App() {
   return (
@@ -74,7 +76,7 @@ function Page() {
       flushSync(() => setListOpen(true))
       search.current?.focus()
     },
-    '+': () => void toasts.attempt(startConversation),
+    '+': startConversation,
     t: nextTheme,
     ...(isListOpen ? { Escape: () => setListOpen(false) } : {}),
     ...Object.fromEntries(views.map((view, index) => [String(index + 1), show(view)])),
@@ -131,7 +133,7 @@ function Page() {
         />
         <Readiness />
         {place.conversationId === null ? (
-          <Welcome isDemo={about.data?.model.is_demo ?? false} />
+          <HomeView isDemo={about.data?.model.is_demo ?? false} />
         ) : (
           <ConversationPage
             key={`${place.conversationId} ${tries}`}
@@ -161,6 +163,7 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
   const mayWrite = useMay('conversations:write')
   const isWaiting = isWaitingForAnswer(feed)
   const [isRenaming, setRenaming] = useState(false)
+  const [isSharing, setSharing] = useState(false)
   useStaleWork(feed)
 
   useEffect(() => {
@@ -200,6 +203,7 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
           {conversation.data && mayWrite && (
             <IconButton icon="edit" name={text.conversations.renameThis} onClick={() => setRenaming(true)} />
           )}
+          <IconButton icon="share" name={text.share.open} onClick={() => setSharing(true)} />
         </h1>
         <Connection feed={feed} isAsking={isWaiting} />
         <ViewTabs id={id} current={place.view} />
@@ -208,16 +212,12 @@ function ConversationPage({ place, id, onAgain }: { place: Place; id: string; on
         <OpenPartsProvider>
           <RestoreProvider conversationId={id} isRunning={feed.queue?.active != null}>
             <Boundary key={place.view}>
-              <CurrentView
-                place={place}
-                feed={feed}
-                title={title}
-                isUntitled={conversation.data?.title === null}
-              />
+              <CurrentView place={place} feed={feed} title={title} />
             </Boundary>
           </RestoreProvider>
         </OpenPartsProvider>
       </div>
+      {isSharing && <ShareDialog conversationId={id} title={title} onClose={() => setSharing(false)} />}
       {isRenaming && conversation.data && (
         <RenameDialog conversation={conversation.data} onClose={() => setRenaming(false)} />
       )}
@@ -246,7 +246,8 @@ function useStaleWork({ conversationId, transcript, queue }: FeedView): void {
   const activity = `${queue?.active?.run_id ?? ''} ${queue?.items.length ?? 0}`
   useEffect(() => {
     void queries.invalidateQueries({ queryKey: keys.conversations })
-  }, [activity])
+    void queries.invalidateQueries({ queryKey: keys.conversation(conversationId) })
+  }, [conversationId, activity])
 }
 
 function isWaitingForAnswer({ transcript, queue }: FeedView): boolean {
@@ -304,21 +305,11 @@ function ViewTabs({ id, current }: { id: string; current: View }) {
   )
 }
 
-function CurrentView({
-  place,
-  feed,
-  title,
-  isUntitled,
-}: {
-  place: Place
-  feed: FeedView
-  title: string
-  isUntitled: boolean
-}) {
+function CurrentView({ place, feed, title }: { place: Place; feed: FeedView; title: string }) {
   const id = feed.conversationId
   switch (place.view) {
     case 'transcript':
-      return <TranscriptView feed={feed} title={title} isUntitled={isUntitled} />
+      return <TranscriptView key={place.at} feed={feed} title={title} at={place.at} />
     case 'changes':
       return <ChangesView conversationId={id} isRunning={feed.queue?.active != null} />
     case 'timeline':

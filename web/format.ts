@@ -40,19 +40,6 @@ export function bytesOf(bytes: number): string {
   return kib < 1024 ? `${kib.toFixed(1)} KB` : `${(kib / 1024).toFixed(1)} MB`
 }
 
-/** Makes a title from the first message, without Markdown and without demo-model directives. */
-export function titleFrom(content: string): string {
-  const lines = content.split('\n').filter((line) => line.trim() !== '')
-  const told = lines.find((line) => !line.startsWith('!')) ?? lines[0] ?? ''
-  return shortened(told.replaceAll(/[*`]+|^[#>\s]+/g, ''), 60) || shortened(content, 60)
-}
-
-/** Collapses whitespace and truncates to `most` characters. */
-export function shortened(content: string, most: number): string {
-  const line = content.replaceAll(/\s+/g, ' ').trim()
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line
-}
-
 /** The tokens of a run or a request; the cost only where the provider reports it. */
 export function usageText(usage: {
   input: number

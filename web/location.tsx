@@ -1,4 +1,11 @@
-import { type AnchorHTMLAttributes, type MouseEvent, useMemo, useSyncExternalStore } from 'react'
+import {
+  type AnchorHTMLAttributes,
+  createContext,
+  type MouseEvent,
+  use,
+  useMemo,
+  useSyncExternalStore,
+} from 'react'
 
 /** A location in the page. The URL holds all of it, so that it can be bookmarked, shared and revisited. */
 export interface Place {
@@ -72,10 +79,14 @@ export function usePlace(): Place {
   return useMemo(() => parseAddress(address), [address])
 }
 
+/** True in a file that needs no server: links have nowhere to lead. */
+export const Detached = createContext(false)
+
 type LinkProps = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, 'href'> & { to: Partial<Place> }
 
 /** A link within the page; opening it in a new tab works as usual. */
 export function Link({ to, onClick, ...rest }: LinkProps) {
+  if (use(Detached)) return <span>{rest.children}</span>
   function follow(event: MouseEvent<HTMLAnchorElement>): void {
     onClick?.(event)
     const isElsewhere = event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0

@@ -30,15 +30,16 @@ export const text = {
     dark: 'Theme: dark',
   },
 
-  welcome: {
-    title: 'Work with an agent, and lose nothing',
-    what: 'Chat with an agent about this project. The whole transcript is kept, files are saved before each message, and you can undo every step.',
-    demo: 'No API key is set, so the demo model answers: a script, not an AI. Lines that start with ! control it. Try one:',
+  home: {
+    title: 'What should the agent do?',
+    what: 'Your files are saved before each message, and you can undo every step.',
+    recent: 'Recent conversations',
+    demo: 'No API key is set, so the demo model answers: a script, not an AI. Try one of its commands:',
     demoExamples: [
-      'I am Ada. What is my name?',
-      '!write_to_file {"path":"hello.txt","content":"Hello!\\n"}',
-      '!run_command {"command":"ls -l"}',
-      '!wait 40\n!say 200',
+      { label: 'Ask a question', content: 'I am Ada. What is my name?' },
+      { label: 'Create a file', content: '!write_to_file {"path":"hello.txt","content":"Hello!\\n"}' },
+      { label: 'Run a command', content: '!run_command {"command":"ls -l"}' },
+      { label: 'Stream a long answer', content: '!wait 40\n!say 200' },
     ],
   },
 
@@ -65,6 +66,7 @@ export const text = {
     none: 'No conversations yet.',
     notFound: (q: string) => `No conversations match “${q}”.`,
     untitled: 'Untitled',
+    messages: 'Messages',
     more: 'Show more',
     running: 'running',
     asking: 'waiting for approval',
@@ -88,6 +90,7 @@ export const text = {
     agent: 'Agent',
     sentAlong: 'Attached',
     actions: 'Message actions',
+    answerActions: 'Answer actions',
     restore: 'Restore files to this point',
     fork: 'Fork from here',
     editAndFork: 'Edit and fork',
@@ -305,7 +308,7 @@ export const text = {
     notReadable: (name: string) => `${name} can’t be read; folders can’t be attached.`,
     tooMany: (most: number) => `You can attach at most ${most} files.`,
     lost: (names: string) => `No longer available: ${names}. Attach it again.`,
-    dropElsewhere: 'To attach files, open a conversation and drop them there.',
+    dropElsewhere: 'To attach files, open a transcript and drop them there.',
     mayNotWrite: 'Your token allows reading only.',
     notKept: 'This draft is too long to survive a reload. Send it, or keep a copy.',
   },
@@ -437,6 +440,33 @@ export const text = {
     asBefore: 'Redo the deletion',
   },
 
+  share: {
+    open: 'Share',
+    title: 'Share this conversation',
+    means:
+      'Downloads a read-only HTML file with the transcript at any event, tool calls, diffs and attachments. It opens without a server. Read the file before you pass it on: only secrets of known forms are redacted.',
+    also: 'Also redact these texts, one per line',
+    redacted: (count: number) =>
+      count === 0 ? 'No secrets of a known form were found.' : `Redacted: ${s(count, 'secret')}`,
+    places: (count: number) => `in ${s(count, 'place')}`,
+    action: 'Download',
+    noTemplate: 'The server has no template for shared files. Build the page first.',
+    exportMeans: 'To move the conversation to another server, with its forks, checkpoints and requests:',
+    export: 'Export everything',
+    import: 'Import a conversation',
+    importing: 'Importing …',
+    importProgress: (events: number, of: number) =>
+      of > 0 ? `Importing … ${events.toLocaleString()} of ${of.toLocaleString()} events` : 'Importing …',
+    imported: (imported: number, present: number) =>
+      present > 0
+        ? `${s(imported, 'conversation')} imported; ${present} already here.`
+        : `${s(imported, 'conversation')} imported.`,
+  },
+
+  shared: {
+    about: (when: string) => `A read-only copy, shared from Waymark on ${when}. Secrets were redacted.`,
+  },
+
   timeline: {
     name: 'Position in the conversation',
     transcript: 'Transcript at this event',
@@ -484,7 +514,13 @@ export const text = {
     title: 'What the model was sent',
     model: 'Model',
     providerId: 'Provider ID',
-    usage: 'Tokens counted by the provider',
+    usage: 'Counted by the provider',
+    estimate: 'Estimated by Waymark',
+    estimated: (tokens: string) => `${tokens} tokens in.`,
+    estimateMeans:
+      'The estimate counts the text of the parts below. The provider also counts its own formatting and images, with its own tokenizer.',
+    seeBody: 'Not listed separately in the request. See the full request below.',
+    notInBody: 'Not part of this request.',
     total: (usage: string) => `In all: ${usage}`,
     error: 'Error',
     chain: {

@@ -178,7 +178,7 @@ describe('attachments and mentioned files in a browser', () => {
     expect(await along(page).count()).toBe(0)
     await page.getByRole('link', { name: 'Changes', exact: true }).click()
     await drop()
-    await page.locator('.toast', { hasText: 'To attach files, open a conversation' }).waitFor()
+    await page.locator('.toast', { hasText: 'To attach files, open a transcript' }).waitFor()
   })
 
   it('[C9] shows the full output of a tool on request', async () => {

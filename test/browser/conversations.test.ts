@@ -1,5 +1,8 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { say, untilIdle, withBrowser } from '../support/browser.ts'
+import { ask } from '../support/runs.ts'
 
 describe('conversation list in a browser', () => {
   const { server, open, start, forgive } = withBrowser()
@@ -15,11 +18,28 @@ describe('conversation list in a browser', () => {
     await page.keyboard.press('Escape')
     await page.keyboard.press('/')
     await page.keyboard.type('quince')
-    await expect.poll(() => list(page).getByRole('listitem').count()).toBe(1)
     await list(page).getByText('Gardening').waitFor()
+    await list(page).locator('mark', { hasText: 'quince' }).waitFor()
+    await expect.poll(() => list(page).getByText('Cooking').count()).toBe(0)
     await page.keyboard.press('ControlOrMeta+A')
     await page.keyboard.type('not said here')
     await list(page).getByText('No conversations match “not said here”.').waitFor()
+  })
+
+  it('jumps from a found message to its place in a long transcript', async () => {
+    const { id, page } = await start('Long')
+    await ask(server(), id, 'the one about rhubarb')
+    for (let i = 0; i < 25; i++) await ask(server(), id, `filler ${i} ${'line\n'.repeat(20)}`)
+    await page.reload()
+    await list(page).getByRole('searchbox').fill('rhubarb')
+    await list(page)
+      .getByRole('link', { name: /rhubarb/ })
+      .filter({ hasText: 'You' })
+      .click()
+    const row = page.locator('.row.found', { hasText: 'the one about rhubarb' })
+    await row.waitFor()
+    await expect.poll(async () => (await row.boundingBox())?.y ?? -1).toBeGreaterThan(80)
+    expect((await row.boundingBox())?.y).toBeLessThan(400)
   })
 
   it('marks conversations with running and queued messages, including those from other clients', async () => {
@@ -52,7 +72,7 @@ describe('conversation list in a browser', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await page.locator('.toast', { hasText: '“New name” was deleted.' }).waitFor()
     await expect.poll(() => renamed.count()).toBe(0)
-    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
     await renamed.waitFor()
     await page.getByRole('heading', { level: 1, name: 'New name' }).waitFor()
@@ -62,22 +82,47 @@ describe('conversation list in a browser', () => {
     const page = await open('/c/conv_00000000000000000000000000')
     await page.getByText('Conversation not found').waitFor()
     await page.getByRole('link', { name: 'Go to conversations' }).click()
-    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     forgive(/404/)
   })
 
-  it('focuses the composer in a new conversation and reuses an empty one', async () => {
+  it('[P3] keeps what was typed for a new conversation, and creates the conversation when it is sent', async () => {
     const { page } = await start('Before')
+    const field = page.getByRole('textbox', { name: 'Message' })
+    const count = async () => (await server().client.listConversations()).items.length
+    const before = await count()
     await page.getByRole('button', { name: 'New conversation' }).click()
-    await page.getByRole('heading', { level: 1, name: 'Untitled' }).waitFor()
-    const first = page.url()
+    await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     await page.keyboard.type('now stop, test 123?')
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('now stop, test 123?')
-    await page.getByRole('textbox', { name: 'Message' }).fill('')
     await list(page).getByText('Before').click()
     await page.getByRole('heading', { level: 1, name: 'Before' }).waitFor()
-    await page.getByRole('button', { name: 'New conversation' }).click()
-    await expect.poll(() => page.url()).toBe(first)
+    await page.goto(server().url)
+    await expect.poll(() => field.inputValue()).toBe('now stop, test 123?')
+    expect(await count()).toBe(before)
+    await page.getByRole('combobox', { name: 'What the agent may do' }).selectOption('read_only')
+    await field.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'now stop, test 123?' }).waitFor()
+    await untilIdle(page)
+    expect(await count()).toBe(before + 1)
+    const { items } = await server().client.listConversations({ limit: 1 })
+    expect(items[0]).toMatchObject({ title: 'now stop, test 123?', is_titled: false, mode: 'read_only' })
+    await page.goto(server().url)
+    await page
+      .getByRole('region', { name: 'Recent conversations' })
+      .getByText('now stop, test 123?')
+      .waitFor()
+    expect(await field.inputValue()).toBe('')
+  })
+
+  it('mentions files in the message of a new conversation', async () => {
+    writeFileSync(join(server().config.project, 'mentioned-here.txt'), 'text')
+    const page = await open()
+    await page.getByRole('textbox', { name: 'Message' }).fill('read @mentioned-h')
+    await page.getByRole('option', { name: 'mentioned-here.txt' }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Enter')
+    await page.locator('.said', { hasText: 'mentioned-here.txt' }).waitFor()
+    await untilIdle(page)
   })
 
   it('shows in the list and the page title that a tool is waiting for approval', async () => {

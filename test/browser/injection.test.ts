@@ -76,7 +76,7 @@ describe('injection through model, tool and file text', () => {
     }
     expect(policy).not.toContain('unsafe')
     const page = await open()
-    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     // Even injected markup can't become HTML.
     const refused = await page.evaluate(() => {
       const element = document.createElement('div')

@@ -150,9 +150,9 @@ describe('unsent text in a browser', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Fork', exact: true }).dblclick()
     await page.getByRole('heading', { level: 1, name: 'Versuch Ω' }).waitFor()
     await page.getByRole('button', { name: 'New conversation' }).dblclick()
-    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
-    // A second conversation would exist before this is answered.
-    await say(page, 'hello again')
+    await page.getByRole('textbox', { name: 'Message' }).fill('hello again')
+    await page.getByRole('button', { name: 'Send' }).dblclick()
+    await page.getByRole('heading', { level: 1, name: 'hello again' }).waitFor()
     await untilIdle(page)
     expect((await server().client.listConversations()).items.length).toBe(before + 2)
   })

@@ -68,7 +68,7 @@ describe('accessibility and loading of the page', () => {
       await page.getByRole('dialog').waitFor()
       expect(await seriousFlaws(page)).toEqual([])
       await page.goto(`${server().url}/`)
-      await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+      await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
       expect(await seriousFlaws(page)).toEqual([])
     })
   }
@@ -112,6 +112,19 @@ describe('accessibility and loading of the page', () => {
     await page.keyboard.press('t')
     await page.reload()
     await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')
+  })
+
+  it('[P8] offers the actions of a message as a menu on a touch screen', async () => {
+    const { id } = await server().client.createConversation({ title: 'Touch' })
+    await server().client.sendMessage(id, { content: 'hello' })
+    const page = await open(`/c/${id}`, { width: 390, height: 800, isTouch: true })
+    const menu = page.getByRole('button', { name: 'Message actions' })
+    await menu.waitFor()
+    expect(await page.getByRole('button', { name: 'Fork from here' }).isVisible()).toBe(false)
+    await menu.tap()
+    await page.getByRole('button', { name: 'Fork from here' }).tap()
+    await page.getByRole('dialog').getByRole('button', { name: 'Fork', exact: true }).tap()
+    await expect.poll(() => page.url()).not.toContain(id)
   })
 
   it('[P8] fits a narrow screen without overflow and opens the list as an overlay', async () => {
@@ -158,10 +171,10 @@ describe('accessibility and loading of the page', () => {
     const context = await page.context().browser()?.newContext()
     const other = await context?.newPage()
     await other?.goto(server().loginUrl)
-    await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await other?.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     // The link is used up, but the browser is already signed in.
     await other?.goto(server().loginUrl)
-    await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await other?.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     expect(await context?.cookies()).toEqual([])
     await other?.evaluate(() => localStorage.clear())
     await other?.goto(`${server().url}/`)
@@ -170,7 +183,7 @@ describe('accessibility and loading of the page', () => {
     await other?.getByRole('heading', { name: 'This link has already been used' }).waitFor()
     await other?.getByLabel('Token').fill(server().token)
     await other?.getByRole('button', { name: 'Sign in' }).click()
-    await other?.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await other?.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     await context?.close()
   })
 })

@@ -11,10 +11,10 @@ describe('transcript in a browser', () => {
 
   it('starts a conversation, titles it by its first message, and shows the answer', async () => {
     const page = await open()
-    await page.getByRole('heading', { name: 'Work with an agent' }).waitFor()
+    await page.getByRole('heading', { name: 'What should the agent do?' }).waitFor()
     await page.getByText('Demo model: a script, not an AI').waitFor()
+    await page.getByRole('textbox', { name: 'Message' }).blur()
     await page.keyboard.press('+')
-    await page.getByRole('heading', { name: 'Send a message' }).waitFor()
     await say(page, 'I am Ada')
     await page.getByText('Hello Ada.').waitFor()
     await page.getByRole('heading', { level: 1, name: 'I am Ada' }).waitFor()

@@ -23,6 +23,8 @@ export interface PageOptions {
   width?: number
   height?: number
   theme?: 'light' | 'dark'
+  /** A touch screen, which can't hover. */
+  isTouch?: boolean
 }
 
 export async function launchBrowser(): Promise<TestBrowser> {
@@ -35,10 +37,13 @@ export async function launchBrowser(): Promise<TestBrowser> {
   })
   return {
     browser,
-    async open(server, path = '/', { width = 1280, height = 860, theme = 'light' } = {}) {
+    async open(server, path = '/', options = {}) {
+      const { width = 1280, height = 860, theme = 'light', isTouch = false } = options
       const context = await browser.newContext({
         viewport: { width, height },
         colorScheme: theme,
+        hasTouch: isTouch,
+        isMobile: isTouch,
         locale: 'en-GB',
         timezoneId: 'UTC',
       })

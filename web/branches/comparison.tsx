@@ -1,12 +1,13 @@
-import { useQuery } from '@tanstack/react-query'
-import type { Message } from '../../src/protocol/api/ledger.ts'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import type { Comparison } from '../../src/protocol/api/lines.ts'
 import { ChangedFiles } from '../changes/changes-view.tsx'
-import { timeOf } from '../format.ts'
+import { Boundary } from '../controls/boundary.tsx'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
-import { Markdown } from '../transcript/markdown.tsx'
+import { ReadOnly } from '../transcript/read-only.ts'
+import { eventOf, rowsOf } from '../transcript/rows.ts'
+import { RowView } from '../transcript/transcript-view.tsx'
 import type { Member } from './family-graph.ts'
 
 /** Two conversations side by side from the point where they diverge, and their file differences. */
@@ -51,8 +52,9 @@ export function ComparisonView({
   )
 }
 
+/** The transcript of one side since they diverged: messages, tool calls and edits. */
 function Side({
-  side: { conversation_id, messages, has_more },
+  side: { conversation_id: id, head_event_number: head },
   name,
   partedAfter,
 }: {
@@ -60,28 +62,39 @@ function Side({
   name: string
   partedAfter: number
 }) {
+  const transcript = useQuery({
+    queryKey: [...keys.tree(id), 'transcript', head],
+    queryFn: ({ signal }) => server.transcriptAt(id, head, { signal }),
+    placeholderData: keepPreviousData,
+  })
+  const since = transcript.data ? rowsOf(transcript.data).filter((row) => eventOf(row) > partedAfter) : []
+  // The heading and the graph show the fork and its title.
+  const rows = since.filter((row) => row.type !== 'mark' || !['forked', 'title'].includes(row.mark.kind))
+  const isCut = (transcript.data?.from ?? 0) > partedAfter + 1
   return (
     <div className="side-by-side">
       <h3>
-        <Link to={{ conversationId: conversation_id }}>{name}</Link>
+        <Link to={{ conversationId: id }}>{name}</Link>
       </h3>
-      {messages.length === 0 && <p className="quiet">{text.branches.nothingSince(partedAfter)}</p>}
-      {messages.map((message) => (
-        <Said key={message.message_id} message={message} />
-      ))}
-      {has_more && <p className="quiet">{text.branches.more}</p>}
+      {transcript.isPending && <p className="loading">{text.looking}</p>}
+      {transcript.isError && <p className="failure">{explain(transcript.error)}</p>}
+      {transcript.isSuccess && rows.length === 0 && (
+        <p className="quiet">{text.branches.nothingSince(partedAfter)}</p>
+      )}
+      {isCut && <p className="quiet">{text.branches.more}</p>}
+      <ReadOnly value={true}>
+        <div className="rows then">
+          {rows.map((row) => (
+            <div key={row.key} className={`row ${row.type}`}>
+              <Boundary>
+                <RowView row={row} conversationId={id} onAct={nothing} onFork={nothing} onAgain={nothing} />
+              </Boundary>
+            </div>
+          ))}
+        </div>
+      </ReadOnly>
     </div>
   )
 }
 
-function Said({ message: { role, content, created_at } }: { message: Message }) {
-  return (
-    <div className={`said-by ${role}`}>
-      <p className="row-head">
-        <span className="who">{role === 'user' ? text.transcript.you : text.transcript.agent}</span>
-        <time dateTime={created_at}>{timeOf(created_at)}</time>
-      </p>
-      {role === 'user' ? <div className="said">{content}</div> : <Markdown source={content} isOpen={false} />}
-    </div>
-  )
-}
+const nothing = () => {}

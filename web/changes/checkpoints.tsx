@@ -27,12 +27,12 @@ export function Checkpoints({
       <h2>{text.changes.allCheckpoints}</h2>
       <ul className="checkpoints">
         {(list.data?.pages.flatMap((page) => page.items) ?? []).map((checkpoint) => (
-          <li key={checkpoint.checkpoint_id}>
+          <li key={checkpoint.checkpoint_id} title={checkpoint.checkpoint_id}>
             <div>
               <strong>{text.changes.checkpoint(checkpoint.label)}</strong>
               <p className="quiet">
-                <code>{checkpoint.checkpoint_id.slice(0, 10)}</code> · {checkpoint.work_session} ·{' '}
-                {text.changes.files(checkpoint.files, checkpoint.changed)} · {dateOf(checkpoint.created_at)}
+                {dateOf(checkpoint.created_at)} · {checkpoint.work_session} ·{' '}
+                {text.changes.files(checkpoint.files, checkpoint.changed)}
               </p>
             </div>
             <Button icon="restore" disabled={!mayChange} onClick={() => onRestore(checkpoint.checkpoint_id)}>

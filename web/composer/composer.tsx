@@ -1,9 +1,19 @@
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
+import {
+  type ClipboardEvent,
+  type KeyboardEvent,
+  type ReactNode,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from 'react'
 import type { QueueView } from '../../src/protocol/api/runs.ts'
+import { isNamed, mentionAt, withMention, withoutMention } from '../../src/protocol/mention.ts'
+import { shortened } from '../../src/protocol/title.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { useToasts } from '../controls/toasts.tsx'
-import { bytesOf, shortened, titleFrom } from '../format.ts'
+import { bytesOf } from '../format.ts'
 import { useShortcuts } from '../keyboard.ts'
 import { useMay } from '../scopes.ts'
 import { explain, keys, queries, server } from '../server.ts'
@@ -14,22 +24,21 @@ import type { Draft } from './draft.ts'
 import { changeDraft, takeBack, useUnsaid } from './drafts.ts'
 import { FileChoices, useFileChoices } from './file-choices.tsx'
 import { focusComposer } from './focus.ts'
-import { isNamed, mentionAt, withMention, withoutMention } from './mention.ts'
 import { sendDraft } from './outbox.ts'
 import { draftOf } from './queued.ts'
-
-/** Conversations that this page has titled after their first message. */
-const titled = new Set<string>()
 
 /** The message composer. Unsent text survives reloads. */
 export function Composer({
   conversationId,
   queue,
-  isUntitled,
+  onSend = sendDraft,
+  options,
 }: {
   conversationId: string
   queue: QueueView | null
-  isUntitled: boolean
+  onSend?(conversationId: string): Promise<void>
+  /** Instead of the options of the conversation. */
+  options?: ReactNode
 }) {
   const { attempt, show } = useToasts()
   const { draft, unsent, lost, isSending, isKept } = useUnsaid(conversationId)
@@ -52,19 +61,10 @@ export function Composer({
     changeDraft(conversationId, () => part)
 
   async function send(): Promise<void> {
-    const { content } = draft
     field.current?.focus()
     await attempt(async () => {
       await reading.current
-      // `isUntitled` is updated late, so `titled` prevents setting the title twice.
-      if (isUntitled && content.trim() !== '' && !titled.has(conversationId)) {
-        titled.add(conversationId)
-        // Set the title before sending; otherwise its event would appear between message and answer.
-        await server
-          .changeConversation(conversationId, { title: titleFrom(content) })
-          .catch(() => titled.delete(conversationId))
-      }
-      await sendDraft(conversationId)
+      await onSend(conversationId)
     })
     void queries.invalidateQueries({ queryKey: keys.conversations })
   }
@@ -235,7 +235,7 @@ export function Composer({
           {queue?.active ? text.composer.queue : text.composer.send}
         </Button>
       </div>
-      <ConversationOptions conversationId={conversationId} />
+      {options ?? <ConversationOptions conversationId={conversationId} />}
     </form>
   )
 }

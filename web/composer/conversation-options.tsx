@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { PatchConversation } from '../../src/protocol/api/conversations.ts'
 import { useToasts } from '../controls/toasts.tsx'
 import { useNotifications } from '../notifications.ts'
 import { useAbout, useMay } from '../scopes.ts'
@@ -13,34 +12,54 @@ const LIST_MS = 60_000
 
 const modes = ['ask', 'edit', 'read_only'] as const
 
-/** The agent, the model and the mode of the conversation, next to the composer. A hosted agent has its own model. A change applies to the next message. */
+export interface Choice {
+  agent: string | null
+  model: string | null
+  mode: (typeof modes)[number]
+}
+
+/** The options of a conversation. A change applies to its next message. */
 export function ConversationOptions({ conversationId }: { conversationId: string }) {
-  const { attempt } = useToasts()
-  const about = useAbout()
-  const models = useQuery({ queryKey: keys.models, queryFn: () => server.models(), staleTime: LIST_MS })
   const { data: conversation } = useQuery({
     queryKey: keys.conversation(conversationId),
     queryFn: () => server.conversation(conversationId),
   })
-  const listed = (models.data?.items ?? []).map(({ name, models: all }) => ({
-    provider: name,
-    models: all.map((model) => (name === 'demo' ? model : `${name}/${model}`)),
-  }))
-  const agents = useQuery({ queryKey: keys.agents, queryFn: () => server.agents(), staleTime: LIST_MS })
-  const agent = conversation?.agent ?? ''
-  const chosen = conversation?.model ?? ''
-  const isListed = chosen === '' || listed.some((one) => one.models.includes(chosen))
-  const problems = (models.data?.items ?? []).flatMap(({ problem }) => problem ?? [])
-  const problem = about.data?.model.problem ?? null
 
-  const mayChangeFiles = useMay('workspace:write')
-  const notifications = useNotifications()
-  const [isRulesOpen, setRulesOpen] = useState(false)
-
-  async function change(settings: PatchConversation): Promise<void> {
+  async function change(settings: Partial<Choice>): Promise<void> {
     await server.changeConversation(conversationId, settings)
     await queries.invalidateQueries({ queryKey: keys.conversation(conversationId) })
   }
+
+  const { agent = null, model = null, mode = 'ask' } = conversation ?? {}
+  return <Options chosen={{ agent, model, mode }} conversationId={conversationId} onChange={change} />
+}
+
+/** The agent, the model and the mode, next to the composer. A hosted agent has its own model. */
+export function Options({
+  chosen: { agent: chosenAgent, model, mode },
+  conversationId,
+  onChange,
+}: {
+  chosen: Choice
+  conversationId?: string
+  onChange(settings: Partial<Choice>): Promise<void>
+}) {
+  const { attempt } = useToasts()
+  const about = useAbout()
+  const models = useQuery({ queryKey: keys.models, queryFn: () => server.models(), staleTime: LIST_MS })
+  const listed = (models.data?.items ?? []).map(({ name, models: all }) => ({
+    provider: name,
+    models: all.map((one) => (name === 'demo' ? one : `${name}/${one}`)),
+  }))
+  const agents = useQuery({ queryKey: keys.agents, queryFn: () => server.agents(), staleTime: LIST_MS })
+  const agent = chosenAgent ?? ''
+  const chosen = model ?? ''
+  const isListed = chosen === '' || listed.some((one) => one.models.includes(chosen))
+  const problems = (models.data?.items ?? []).flatMap(({ problem }) => problem ?? [])
+  const problem = about.data?.model.problem ?? null
+  const mayChangeFiles = useMay('workspace:write')
+  const notifications = useNotifications()
+  const [isRulesOpen, setRulesOpen] = useState(false)
 
   return (
     <div className="composer-options">
@@ -52,7 +71,7 @@ export function ConversationOptions({ conversationId }: { conversationId: string
         onChange={(event) => {
           const { value } = event.target
           focusComposer()
-          void attempt(() => change({ agent: value === '' ? null : value }))
+          void attempt(() => onChange({ agent: value === '' ? null : value }))
         }}
       >
         <option value="">{text.composer.ownAgent}</option>
@@ -70,7 +89,7 @@ export function ConversationOptions({ conversationId }: { conversationId: string
           onChange={(event) => {
             const { value } = event.target
             focusComposer()
-            void attempt(() => change({ model: value === '' ? null : value }))
+            void attempt(() => onChange({ model: value === '' ? null : value }))
           }}
         >
           <option value="">{text.composer.defaultModel(about.data?.model.name ?? '')}</option>
@@ -92,20 +111,20 @@ export function ConversationOptions({ conversationId }: { conversationId: string
       <select
         aria-label={text.composer.mode}
         title={text.composer.mode}
-        value={conversation?.mode ?? 'ask'}
+        value={mode}
         onChange={(event) => {
-          const mode = event.target.value as (typeof modes)[number]
+          const next = event.target.value as Choice['mode']
           focusComposer()
-          void attempt(() => change({ mode }))
+          void attempt(() => onChange({ mode: next }))
         }}
       >
-        {modes.map((mode) => (
-          <option key={mode} value={mode} disabled={mode === 'edit' && !mayChangeFiles}>
-            {text.composer.modes[mode]}
+        {modes.map((one) => (
+          <option key={one} value={one} disabled={one === 'edit' && !mayChangeFiles}>
+            {text.composer.modes[one]}
           </option>
         ))}
       </select>
-      {mayChangeFiles && (
+      {mayChangeFiles && conversationId !== undefined && (
         <button type="button" className="option" onClick={() => setRulesOpen(true)}>
           {text.composer.rules}
         </button>
@@ -124,7 +143,9 @@ export function ConversationOptions({ conversationId }: { conversationId: string
         </button>
       )}
       {problem !== null && <span className="problem">{problem}</span>}
-      {isRulesOpen && <RulesDialog conversationId={conversationId} onClose={() => setRulesOpen(false)} />}
+      {isRulesOpen && conversationId !== undefined && (
+        <RulesDialog conversationId={conversationId} onClose={() => setRulesOpen(false)} />
+      )}
     </div>
   )
 }

@@ -13,6 +13,9 @@ export interface Unsaid extends Drafts {
 
 type Written = Partial<Pick<Draft, 'content' | 'files' | 'attached'>>
 
+/** Stands for the conversation of a draft that has none yet: it is created when the draft is sent. */
+export const NEW = 'new'
+
 /** By conversation, so that switching views loses nothing. */
 const known = new Map<string, Unsaid>()
 const listeners = new Set<() => void>()

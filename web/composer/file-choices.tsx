@@ -1,8 +1,10 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { type KeyboardEvent, useState } from 'react'
 import { Icon } from '../controls/icon.tsx'
+import { emptyConversation } from '../conversations/start-conversation.ts'
 import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
+import { NEW } from './drafts.ts'
 
 const SHOWN = 8
 
@@ -25,7 +27,10 @@ export function useFileChoices(conversationId: string, typed: string | null): Ch
   if (dismissed !== null && typed === null) setDismissed(null)
   const found = useQuery({
     queryKey: [...keys.files(conversationId), 'named', typed],
-    queryFn: () => server.files(conversationId, { q: typed ?? '', limit: SHOWN }),
+    queryFn: async () => {
+      const id = conversationId === NEW ? await emptyConversation() : conversationId
+      return await server.files(id, { q: typed ?? '', limit: SHOWN })
+    },
     enabled: typed !== null,
     placeholderData: keepPreviousData,
   })

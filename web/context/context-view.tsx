@@ -1,16 +1,18 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { Fragment, useMemo, useState } from 'react'
 import type { ContextPartView, ResponseDetails } from '../../src/protocol/api/context.ts'
+import { shortened } from '../../src/protocol/title.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
 import { Foldable } from '../controls/foldable.tsx'
 import { More } from '../controls/more.tsx'
-import { dateOf, numberOf, shortened, usageText } from '../format.ts'
+import { dateOf, numberOf, usageText } from '../format.ts'
 import { Link } from '../location.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { CopyButton } from '../transcript/code-block.tsx'
 import { Highlighted } from '../transcript/highlight.tsx'
-import { groupParts, nameOfOrigin, tokensOf, withHeld } from './parts.ts'
+import { textsOfParts } from './part-texts.ts'
+import { estimateOf, groupParts, nameOfOrigin, tokensOf, withHeld } from './parts.ts'
 
 interface ContextProps {
   conversationId: string
@@ -128,6 +130,11 @@ function Response({ response }: { response: ResponseDetails }) {
             </dd>
           </>
         )}
+        <dt>{text.context.estimate}</dt>
+        <dd>
+          {text.context.estimated(numberOf(estimateOf(response)))}{' '}
+          <span className="quiet">{text.context.estimateMeans}</span>
+        </dd>
         {response.error && (
           <>
             <dt>{text.context.error}</dt>
@@ -136,7 +143,7 @@ function Response({ response }: { response: ResponseDetails }) {
         )}
       </dl>
       <Picture parts={withHeld(response)} />
-      <PartsTable parts={withHeld(response)} />
+      <PartsTable parts={withHeld(response)} request={response.request} />
       <Body name={text.context.requestBody} body={response.request} />
       {response.response !== null && <Body name={text.context.responseBody} body={response.response} />}
     </article>
@@ -190,7 +197,16 @@ function originName(type: string): string {
 
 const SHOWN_PARTS = 200
 
-function PartsTable({ parts }: { parts: readonly ContextPartView[] }) {
+function PartsTable({ parts, request }: { parts: readonly ContextPartView[]; request: string }) {
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set())
+  const texts = useMemo(() => textsOfParts(request, parts), [request, parts])
+  const hidden = Math.max(0, parts.length - SHOWN_PARTS)
+  const toggle = (index: number) =>
+    setOpen((before) => {
+      const after = new Set(before)
+      if (!after.delete(index)) after.add(index)
+      return after
+    })
   return (
     <div className="table" tabIndex={0} role="group" aria-label={text.context.parts}>
       <table>
@@ -205,20 +221,45 @@ function PartsTable({ parts }: { parts: readonly ContextPartView[] }) {
           </tr>
         </thead>
         <tbody>
-          {parts.slice(-SHOWN_PARTS).map((part, index) => (
-            <tr key={index} className={part.sent ? '' : 'quiet'}>
-              <td>
-                <span className={`origin ${part.origin.type}`} aria-hidden="true" />{' '}
-                {originName(part.origin.type)} <span className="quiet">{nameOfOrigin(part.origin)}</span>
-              </td>
-              <td className="align-right">{numberOf(part.tokens)}</td>
-              <td>{part.sent ? text.yes : text.no}</td>
-              <td>{part.why}</td>
-            </tr>
-          ))}
+          {parts.slice(hidden).map((part, shown) => {
+            const index = hidden + shown
+            const isOpen = open.has(index)
+            return (
+              <Fragment key={index}>
+                <tr className={part.sent ? '' : 'quiet'}>
+                  <td>
+                    <button
+                      type="button"
+                      className="part"
+                      aria-expanded={isOpen}
+                      onClick={() => toggle(index)}
+                    >
+                      <span className={`origin ${part.origin.type}`} aria-hidden="true" />{' '}
+                      {originName(part.origin.type)}{' '}
+                      <span className="quiet">{nameOfOrigin(part.origin)}</span>
+                    </button>
+                  </td>
+                  <td className="align-right">{numberOf(part.tokens)}</td>
+                  <td>{part.sent ? text.yes : text.no}</td>
+                  <td>{part.why}</td>
+                </tr>
+                {isOpen && (
+                  <tr>
+                    <td colSpan={4} className="part-text">
+                      {texts[index] == null ? (
+                        <p className="quiet">{part.sent ? text.context.seeBody : text.context.notInBody}</p>
+                      ) : (
+                        <pre tabIndex={0}>{texts[index]}</pre>
+                      )}
+                    </td>
+                  </tr>
+                )}
+              </Fragment>
+            )
+          })}
         </tbody>
       </table>
-      {parts.length > SHOWN_PARTS && <p className="quiet">{text.andMore(parts.length - SHOWN_PARTS)}</p>}
+      {hidden > 0 && <p className="quiet">{text.andMore(hidden)}</p>}
     </div>
   )
 }

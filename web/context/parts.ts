@@ -23,6 +23,11 @@ export function tokensOf(groups: readonly PartGroup[]): number {
   return groups.reduce((sum, group) => sum + group.tokens, 0)
 }
 
+/** Our estimate of the input: what was sent, and what the provider held. */
+export function estimateOf({ parts, held }: Pick<ResponseDetails, 'parts' | 'held'>): number {
+  return parts.reduce((sum, part) => sum + (part.sent ? part.tokens : 0), held.tokens)
+}
+
 /** Shows everything held from earlier requests as one part. */
 export function withHeld({
   parts,

@@ -2,6 +2,7 @@
 const paths = {
   plus: 'M12 5v14M5 12h14',
   close: 'M6 6l12 12M18 6L6 18',
+  more: 'M5 12h.01M12 12h.01M19 12h.01',
   menu: 'M4 7h16M4 12h16M4 17h16',
   search: 'M11 4a7 7 0 1 1 0 14 7 7 0 0 1 0-14zM20 20l-4-4',
   fork: 'M6 4v8a4 4 0 0 0 4 4h4M6 12v8M17 13l3 3-3 3',
@@ -22,6 +23,7 @@ const paths = {
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
   clip: 'M8 12l6-6a3 3 0 0 1 4 4l-8 8a5 5 0 0 1-7-7l8-8',
   theme: 'M12 4a8 8 0 1 0 0 16zM12 4a8 8 0 0 1 0 16',
+  share: 'M12 15V4M8 8l4-4 4 4M5 13v7h14v-7',
   down: 'M12 5v14M6 13l6 6 6-6',
 } as const
 

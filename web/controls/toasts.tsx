@@ -1,4 +1,5 @@
 import { createContext, type ReactNode, use, useCallback, useMemo, useState } from 'react'
+import { NEW } from '../composer/drafts.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { parseAddress, usePlace } from '../location.tsx'
 import { explain, leaveIfSignedOut } from '../server.ts'
@@ -88,13 +89,14 @@ function roomFor(list: Shown['shown']): Shown['shown'] {
   return list.filter((toast) => toast !== dropped)
 }
 
-/** Rendered in the page flow, so that toasts never cover other controls. */
+/** Floats above the composer, so that a notice moves nothing else. */
 export function ToastList() {
   const { shown, close } = use(ListContext)
   const { attempt } = useToasts()
   const { conversationId } = usePlace()
   const [busy, setBusy] = useState<readonly number[]>([])
-  const here = shown.filter((toast) => (toast.conversationId ?? conversationId) === conversationId)
+  const place = conversationId ?? NEW
+  const here = shown.filter((toast) => (toast.conversationId ?? place) === place)
   return (
     <div className="toasts" role="status">
       {here.map(({ no, message, details = [], actions = [], isProblem }) => (

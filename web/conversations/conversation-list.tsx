@@ -5,14 +5,16 @@ import { focusComposer } from '../composer/focus.ts'
 import { Button, IconButton } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { More } from '../controls/more.tsx'
-import { useToasts } from '../controls/toasts.tsx'
 import { dateOf, whenOf } from '../format.ts'
-import { go, Link, usePlace } from '../location.tsx'
+import { Link, usePlace } from '../location.tsx'
 import { useMay } from '../scopes.ts'
-import { explain, keys, refresh, server } from '../server.ts'
+import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
+import { Activity } from './activity.tsx'
 import { DeleteConversationDialog, RenameDialog } from './conversation-dialogs.tsx'
 import { inFamilyOrder } from './family-order.ts'
+import { FoundMessages } from './found-messages.tsx'
+import { startConversation } from './start-conversation.ts'
 
 const PAGE = 50
 /** Refetch interval: other clients start runs, too. */
@@ -28,7 +30,6 @@ export function ConversationList({
   onChosen(): void
 }) {
   const { conversationId } = usePlace()
-  const { attempt } = useToasts()
   const [typed, setTyped] = useState('')
   const [dialog, setDialog] = useState<OpenDialog | null>(null)
   const q = useDeferredValue(typed.trim())
@@ -69,7 +70,7 @@ export function ConversationList({
           disabled={!mayWrite}
           onClick={() => {
             onChosen()
-            void attempt(startConversation)
+            startConversation()
           }}
         >
           {text.conversations.new}
@@ -120,6 +121,7 @@ export function ConversationList({
         ))}
       </ul>
       <More list={list} />
+      {q !== '' && <FoundMessages q={q} onChosen={onChosen} />}
       {dialog?.type === 'rename' && (
         <RenameDialog conversation={dialog.conversation} onClose={() => setDialog(null)} />
       )}
@@ -130,46 +132,6 @@ export function ConversationList({
   )
 }
 
-const BEGUN = 'waymark.begun'
-/** A second press within this time counts as a double press. */
-const PRESSED_TWICE_MS = 400
-let starting: Promise<string> | null = null
-
-/** Starts a conversation and returns its id. A double press starts only one. */
-export async function startConversation(): Promise<string> {
-  starting ??= begin().finally(() => setTimeout(() => (starting = null), PRESSED_TWICE_MS))
-  const id = await starting
-  go({ conversationId: id })
-  refresh(id)
-  // Wait until the composer is rendered.
-  setTimeout(focusComposer)
-  return id
-}
-
-/** Reuses the conversation that this tab created last, if it is still empty. */
-async function begin(): Promise<string> {
-  const { items } = await server.listConversations({ limit: 20 })
-  const begun = items.find((conversation) => conversation.id === sessionStorage.getItem(BEGUN))
-  const isEmpty =
-    begun?.title === null && begun.head_event_number <= 2 && !begun.is_running && begun.queued === 0
-  const { id } = begun && isEmpty ? begun : await server.createConversation()
-  sessionStorage.setItem(BEGUN, id)
-  return id
-}
-
 function titleOf({ title }: Conversation): string {
   return title ?? text.conversations.untitled
-}
-
-function Activity({ conversation: { is_running, is_asking, queued } }: { conversation: Conversation }) {
-  return (
-    <>
-      {is_asking ? (
-        <span className="asking">{text.conversations.asking}</span>
-      ) : (
-        is_running && <span className="running">{text.conversations.running}</span>
-      )}
-      {queued > 0 && <span className="queued">{text.conversations.queued(queued)}</span>}
-    </>
-  )
 }

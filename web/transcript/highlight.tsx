@@ -10,13 +10,12 @@ let loaded: Highlight | null = null
 const MAX_CHARACTERS = 60_000
 
 async function loadHighlight(): Promise<Highlight> {
-  const { common, createLowlight } = await import('lowlight')
-  const lowlight = createLowlight(common)
-  loaded = (code, language) => (lowlight.registered(language) ? lowlight.highlight(language, code) : null)
+  loaded = (await import('./highlighter.ts')).highlight
   return loaded
 }
 
-export function Highlighted({ code, language }: { code: string; language: string }) {
+/** The highlighted code; null until the highlighter is loaded, and for code that is too long or in an unknown language. */
+export function useHighlighted(code: string, language: string): Root | null {
   const [highlight, setHighlight] = useState<Highlight | null>(() => loaded)
   const isWorthIt = language !== '' && code.length <= MAX_CHARACTERS
   useEffect(() => {
@@ -36,11 +35,15 @@ export function Highlighted({ code, language }: { code: string; language: string
       isGone = true
     }
   }, [highlight, isWorthIt])
-  const drawn = useMemo(() => {
-    const tree = highlight && isWorthIt ? highlight(code, language.toLowerCase()) : null
-    return tree ? elements(tree.children) : code
-  }, [highlight, isWorthIt, code, language])
-  return <>{drawn}</>
+  return useMemo(
+    () => (highlight && isWorthIt ? highlight(code, language.toLowerCase()) : null),
+    [highlight, isWorthIt, code, language],
+  )
+}
+
+export function Highlighted({ code, language }: { code: string; language: string }) {
+  const tree = useHighlighted(code, language)
+  return <>{tree ? elements(tree.children) : code}</>
 }
 
 function elements(nodes: readonly RootContent[]): ReactNode {

@@ -8,6 +8,7 @@ import { text } from '../text.ts'
 import { CopyButton } from './code-block.tsx'
 import { useKept } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
+import { RowActions } from './row-actions.tsx'
 import { SentAlong } from './sent-along.tsx'
 
 export type MessageAction = 'restore' | 'fork' | 'edit' | 'delete'
@@ -37,7 +38,7 @@ export const MessageRow = memo(function MessageRow({ message, conversationId, on
         <SentAlong message={message} conversationId={conversationId} />
       )}
       {!isReadOnly && (
-        <div className="row-actions" role="group" aria-label={text.transcript.actions}>
+        <RowActions name={text.transcript.actions}>
           <Button
             look="quiet"
             icon="restore"
@@ -56,7 +57,7 @@ export const MessageRow = memo(function MessageRow({ message, conversationId, on
             {text.transcript.delete}
           </Button>
           <CopyButton content={content} />
-        </div>
+        </RowActions>
       )}
     </>
   )

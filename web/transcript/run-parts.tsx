@@ -14,6 +14,7 @@ import { MarkRow } from './mark.tsx'
 import { Markdown, SafeLink } from './markdown.tsx'
 import { useOpen } from './open-parts.tsx'
 import { useReadOnly } from './read-only.ts'
+import { RowActions } from './row-actions.tsx'
 import { ToolCard } from './tool-card.tsx'
 
 export const RunHead = memo(function RunHead({ run }: { run: RunEntry }) {
@@ -146,7 +147,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
           </span>
         )}
         {!isReadOnly && (
-          <span className="row-actions">
+          <RowActions name={text.transcript.answerActions}>
             {run.final?.response_text && <CopyButton content={run.final.response_text} />}
             <Link className="button quiet" to={{ conversationId, view: 'context', at: run.upTo }}>
               <Icon name="eye" />
@@ -155,7 +156,7 @@ export const RunEnd = memo(function RunEnd({ run, conversationId, onFork, onAgai
             <Button look="quiet" icon="fork" disabled={!mayWrite} onClick={() => onFork(run.upTo)}>
               {text.transcript.forkAfter}
             </Button>
-          </span>
+          </RowActions>
         )}
       </div>
     </>

@@ -26,11 +26,12 @@ type OpenDialog = { type: 'fork'; place: ForkPlace } | { type: 'delete'; message
 export function TranscriptView({
   feed,
   title,
-  isUntitled,
+  at,
 }: {
   feed: FeedView
   title: string
-  isUntitled: boolean
+  /** The event to show; null for where the reader was. */
+  at: number | null
 }) {
   const { conversationId, transcript, queue } = feed
   const { attempt } = useToasts()
@@ -71,11 +72,18 @@ export function TranscriptView({
   return (
     <div className="conversation">
       {transcript ? (
-        <Rows feed={feed} transcript={transcript} onAct={act} onFork={forkAfter} onAgain={sendAgain} />
+        <Rows
+          feed={feed}
+          transcript={transcript}
+          at={at}
+          onAct={act}
+          onFork={forkAfter}
+          onAgain={sendAgain}
+        />
       ) : (
         <p className="loading">{text.loading}</p>
       )}
-      <Composer key={conversationId} conversationId={conversationId} queue={queue} isUntitled={isUntitled} />
+      <Composer key={conversationId} conversationId={conversationId} queue={queue} />
       {dialog?.type === 'fork' && (
         <ForkDialog conversationId={conversationId} place={dialog.place} title={title} onClose={close} />
       )}
@@ -100,15 +108,16 @@ function questionOf(transcript: Transcript | null, run: RunEntry): MessageEntry 
 interface RowsProps {
   feed: FeedView
   transcript: Transcript
+  at: number | null
   onAct(action: MessageAction, message: MessageEntry): void
   onFork(eventNumber: number): void
   onAgain(run: RunEntry): void
 }
 
-function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
+function Rows({ feed, transcript, at, onAct, onFork, onAgain }: RowsProps) {
   const { conversationId, earlier } = feed
   const rows = useMemo(() => rowsOf(transcript), [transcript])
-  const scroll = useScroll({ conversationId, rows, from: transcript.from, earlier })
+  const scroll = useScroll({ conversationId, rows, from: transcript.from, at, earlier })
   useShortcuts({
     j: () => scroll.step(1),
     k: () => scroll.step(-1),
@@ -137,7 +146,12 @@ function Rows({ feed, transcript, onAct, onFork, onAgain }: RowsProps) {
             bufferSize={800}
           >
             {(row) => (
-              <div key={row.key} className={`row ${row.type}`} data-row={row.key} data-at={eventOf(row)}>
+              <div
+                key={row.key}
+                className={row.key === scroll.target ? `row ${row.type} found` : `row ${row.type}`}
+                data-row={row.key}
+                data-at={eventOf(row)}
+              >
                 <Boundary>
                   <RowView row={row} conversationId={conversationId} {...{ onAct, onFork, onAgain }} />
                 </Boundary>

@@ -1,6 +1,6 @@
+import { shortened } from '../../src/protocol/title.ts'
 import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import type { useToasts } from '../controls/toasts.tsx'
-import { shortened } from '../format.ts'
 import { refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 

@@ -1,7 +1,7 @@
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import type { VirtualizerHandle } from 'virtua'
-import type { Row } from './rows.ts'
-import { distanceTo, keepPlace, keptPlace, placeIn } from './scroll-place.ts'
+import { eventOf, type Row } from './rows.ts'
+import { distanceTo, keepPlace, keptPlace, placeIn, type ScrollPlace } from './scroll-place.ts'
 
 /** Within this distance (px) of the end, the view counts as being at the end. */
 const NEAR_END = 60
@@ -14,12 +14,16 @@ const SETTLE_MS = 600
 /** How long expanded content may take to load. */
 const OPENING_MS = 1500
 const REST_MS = 120
+/** Distance (px) of the row to begin at from the top edge. */
+const TARGET_TOP = 24
 
 interface Scrolled {
   conversationId: string
   rows: readonly Row[]
   /** The first loaded event. */
   from: number
+  /** The event to begin at; null for where the reader was, or the end. */
+  at: number | null
   earlier(): Promise<void>
 }
 
@@ -29,6 +33,8 @@ export interface Scroll {
   isAtEnd: boolean
   /** Rows were prepended; the visible rows must not move. */
   isPrepended: boolean
+  /** The row of the event to begin at. */
+  target: string | null
   handlers: {
     onScroll(): void
     onWheel(): void
@@ -49,11 +55,11 @@ export interface Scroll {
  * The scroll position in a transcript. At the end it follows while the transcript grows; elsewhere it stays where it is,
  * whatever is added before or after, and is restored after a reload.
  */
-export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Scroll {
+export function useScroll({ conversationId, rows, from, at, earlier }: Scrolled): Scroll {
   const scroller = useRef<HTMLDivElement>(null)
   const list = useRef<VirtualizerHandle>(null)
   const [isAtEnd, setAtEnd] = useState(true)
-  const [kept] = useState(() => keptPlace(conversationId))
+  const [kept] = useState(() => (at === null ? keptPlace(conversationId) : { key: '', at, top: TARGET_TOP }))
   /** Loading back to the kept position failed. */
   const [isGivenUp, setGivenUp] = useState(false)
   const sticks = useRef(kept === null)
@@ -89,7 +95,8 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     if (!isThere) return void earlier().catch(() => setGivenUp(true))
     isPlaced.current = true
     settledAt.current = performance.now() + SETTLE_MS
-    const index = kept ? rows.findIndex((row) => row.key === kept.key) : -1
+    const index = kept ? rowOf(rows, kept) : -1
+    const place = kept && { ...kept, key: rows[index]?.key ?? '' }
     if (!kept || index < 0) {
       sticks.current = true
       return
@@ -98,7 +105,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     // Hold the exact position while the surrounding rows are still being measured.
     function hold(): void {
       if (performance.now() > settledAt.current) return
-      if (kept && scroller.current) scroller.current.scrollTop += distanceTo(scroller.current, kept)
+      if (place && scroller.current) scroller.current.scrollTop += distanceTo(scroller.current, place)
       requestAnimationFrame(hold)
     }
     requestAnimationFrame(hold)
@@ -220,6 +227,7 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
     list,
     isAtEnd,
     isPrepended: from < lastFrom.current,
+    target: kept && at !== null ? (rows[rowOf(rows, kept)]?.key ?? null) : null,
     handlers: {
       onScroll,
       onWheel: byHand,
@@ -248,4 +256,11 @@ export function useScroll({ conversationId, rows, from, earlier }: Scrolled): Sc
       else if (direction > 0) toEnd()
     },
   }
+}
+
+/** The row of a kept place; without a key, the first row of the entry that has its event. */
+function rowOf(rows: readonly Row[], { key, at }: ScrollPlace): number {
+  if (key !== '') return rows.findIndex((row) => row.key === key)
+  const last = rows.findLast((row) => eventOf(row) <= at)
+  return last ? rows.findIndex((row) => eventOf(row) === eventOf(last)) : -1
 }
