@@ -147,6 +147,10 @@ try {
     await page.locator('.sides').waitFor()
     await page.waitForTimeout(300)
     await picture('branches')
+    await page.goto(server.url)
+    await page.getByText('Recent conversations').waitFor()
+    await page.waitForTimeout(300)
+    await picture('home')
     await context.close()
   }
   const { page } = await browser.open(server, `/c/${id}`, { width: 400, height: 800 })
