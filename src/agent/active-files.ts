@@ -53,7 +53,7 @@ export async function findActiveFiles(
     else wanted.set(path, { content: null, why: isDeleted ? 'deleted' : CHANGED })
   }
   // Files that the model has seen may have been changed or deleted since.
-  const known = { ...chain?.touched, ...chain?.files }
+  const known = { ...chain?.files, ...chain?.touched }
   for (const [path, sha256] of Object.entries(known)) {
     if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: SENT })
   }
@@ -112,13 +112,13 @@ export async function reloadFiles(
   chain: Chain,
   { files: around, skipped }: FoundFiles,
 ): Promise<FoundFiles> {
-  const isReloaded = ({ path }: ActiveFile) => (chain.files[path] ?? null) !== null
+  const isReloaded = ({ path }: ActiveFile) => Object.hasOwn(chain.files, path)
   // A report that a file has changed is replaced by the file, if the old chain had been sent all of it.
   const kept = around.filter((file) => isSent(file) || file.why === 'deleted' || !isReloaded(file))
   const found: FoundFiles = { files: kept, skipped: [...skipped] }
   const known = new Set(kept.map((file) => file.path))
-  for (const [path, sha256] of Object.entries(chain.files)) {
-    if (sha256 === null || known.has(path)) continue
+  for (const path of Object.keys(chain.files)) {
+    if (known.has(path)) continue
     const reason =
       withheldByName(path) ?? (found.files.length >= MOST_FILES ? `more than ${MOST_FILES} files` : null)
     if (reason !== null) found.skipped.push({ path, bytes: 0, reason })

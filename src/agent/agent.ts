@@ -167,7 +167,7 @@ export function createAgent(deps: AgentDependencies): Agent {
     for (const call of pending) {
       for (const path of tools.pathsOf(call).flatMap((one) => shownPath(files, one) ?? [])) {
         const sha256 = await hashOf(files, path)
-        if (!Object.hasOwn(known, path)) touched[path] = sha256
+        if (!Object.hasOwn(known, path) || Object.hasOwn(touched, path)) touched[path] = sha256
         else if (tools.isEdit(call)) known[path] = sha256
       }
     }

@@ -73,7 +73,10 @@ export interface Chain {
   entries: number
   /** Path → SHA-256 of the content that was sent; null for a file that was reported as deleted. */
   files: Record<string, string | null>
-  /** The same for other files that a tool has read or written: the model may know only a part of them. */
+  /**
+   * Files that the model knows in part: a tool has read or written them, or they were only reported as changed. For a path in
+   * both, this is the newer state.
+   */
   touched?: Record<string, string | null>
   chunks: string[]
 }
@@ -212,11 +215,12 @@ function seenWith(
 ): PlannedRequest['seen'] {
   const [known, touched] = [{ ...before.files }, { ...before.touched }]
   for (const { path, state, sha256 } of files) {
-    delete known[path]
-    delete touched[path]
-    // Of a changed file that was only reported, the model doesn't have the text.
+    // Of a changed file that was only reported, the model has the old text.
     if (state === 'changed') touched[path] = sha256
-    else known[path] = sha256
+    else {
+      delete touched[path]
+      known[path] = sha256
+    }
   }
   return {
     entries,
@@ -238,8 +242,9 @@ function beforeOf(step: ChainStep, chain: Chain | null, sent: readonly Entry[]):
     const { entries, files, chunks } = chain
     return { entries, files, chunks, touched }
   }
-  const { files, chunks } = chain?.responseId === null ? chain : seenIn(sent)
-  return { entries: 0, files, chunks, touched }
+  if (chain?.responseId === null) return { entries: 0, files: chain.files, chunks: chain.chunks, touched }
+  const held = seenIn(sent)
+  return { ...held, entries: 0, touched: { ...touched, ...held.touched } }
 }
 
 /** The files and snippets of a message as entries, for a provider that stores nothing: later requests send them in the same place. */
@@ -258,14 +263,20 @@ export function aroundEntries(
 }
 
 /** The files and snippets that these entries hold. */
-export function seenIn(entries: readonly Entry[]): Pick<Chain, 'files' | 'chunks'> {
+export function seenIn(entries: readonly Entry[]): Required<Seen> {
   const files: Chain['files'] = {}
+  const touched: Chain['files'] = {}
   const chunks: string[] = []
-  for (const { origin } of entries) {
-    if (origin?.type === 'file') files[origin.path] = origin.sha256
+  for (const { origin, item } of entries) {
     if (origin?.type === 'chunk') chunks.push(origin.chunk_id)
+    if (origin?.type !== 'file') continue
+    if (isChangeReport(item)) touched[origin.path] = origin.sha256
+    else {
+      delete touched[origin.path]
+      files[origin.path] = origin.sha256
+    }
   }
-  return { files, chunks: chunks.slice(-MOST_CHUNKS) }
+  return { files, touched, chunks: chunks.slice(-MOST_CHUNKS) }
 }
 
 function stepOf({ chain, now, model, provider, isKept, entries, earlier, broken }: Situation): ChainStep {
@@ -305,8 +316,9 @@ function filePart(file: ActiveFile, before: Seen): AroundPart {
   const { path, sha256, bytes, tokens } = file
   const origin = { type: 'file' as const, path, sha256, bytes }
   const isSentBefore = Object.hasOwn(before.files, path)
-  const isKnown = isSentBefore || Object.hasOwn(before.touched ?? {}, path)
-  if (isSentBefore && before.files[path] === sha256) {
+  const isTouched = Object.hasOwn(before.touched ?? {}, path)
+  const isKnown = isSentBefore || isTouched
+  if (isSentBefore && !isTouched && before.files[path] === sha256) {
     return { item: null, part: { origin, tokens, sent: false, why: 'unchanged since it was sent' } }
   }
   // The model need not learn that a file was deleted if it never saw the file.
@@ -323,12 +335,18 @@ function filePart(file: ActiveFile, before: Seen): AroundPart {
   return { item: fileItem(file), part: { origin, tokens, sent: true, why } }
 }
 
+const CHANGE_REPORT = '<changed_file'
+
+function isChangeReport(item: ModelItem): boolean {
+  return textIn(item).startsWith(CHANGE_REPORT)
+}
+
 export function fileItem({ path, state, text }: Pick<ActiveFile, 'path' | 'state' | 'text'>): ModelItem {
   const name = `path=${JSON.stringify(path)}`
   const contents = {
     whole: `<active_file ${name}>\n${text}\n</active_file>`,
     instructions: `<project_instructions ${name}>\n${text}\n</project_instructions>`,
-    changed: `<changed_file ${name}/>`,
+    changed: `${CHANGE_REPORT} ${name}/>`,
     gone: `<deleted_file ${name}/>`,
   }
   return { role: 'user', content: contents[state] }

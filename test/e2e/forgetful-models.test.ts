@@ -134,7 +134,7 @@ describe('a server that does not keep what it promised', () => {
     await model.close()
     rmSync(project, { recursive: true, force: true })
   })
-  const start = () => startTestServer({ project, baseUrl: url, model: 'm', store: true })
+  const start = (store = true) => startTestServer({ project, baseUrl: url, model: 'm', store })
 
   it.each(['ignores', 'refuses', 'forgets'] as const)(
     '[C4] gets the whole conversation in the same run if it %s the chain, with a notice',
@@ -155,6 +155,42 @@ describe('a server that does not keep what it promised', () => {
       expect(notices.length).toBeLessThanOrEqual(2)
     },
   )
+
+  it.each([
+    ['changed', (path: string) => writeFileSync(path, 'beta\n'), /changed_file|beta/],
+    ['deleted', (path: string) => rmSync(path), /deleted_file/],
+  ] as const)(
+    '[C4] learns again that a file was %s if only the refused chain had been told',
+    async (_, change, note) => {
+      await server.close()
+      // Without a chain, the file is a part of the history.
+      server = await start(false)
+      const { id } = await server.client.createConversation()
+      await ask(server, id, 'first question', { active_files: ['a.txt'] })
+      await server.close()
+      server = await start()
+      change(join(project, 'a.txt'))
+      await ask(server, id, 'second question')
+      model.behaviour = 'refuses'
+      for (const question of ['third question', 'fourth question']) {
+        await ask(server, id, question)
+        const texts = textsIn(model.seen.at(-1) ?? [])
+        expect(texts.filter((text) => /<(active|changed|deleted)_file/.test(text)).at(-1)).toMatch(note)
+      }
+    },
+  )
+
+  it('[C4] gets a file whose change was reported to the refused chain', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'first question', { active_files: ['a.txt'] })
+    writeFileSync(join(project, 'a.txt'), 'beta\n')
+    await ask(server, id, 'second question')
+    model.behaviour = 'refuses'
+    for (const question of ['third question', 'fourth question']) {
+      await ask(server, id, question)
+      expect(textsIn(model.seen.at(-1) ?? []).join('\n')).toContain('beta')
+    }
+  })
 
   it('[C4] is used through Chat Completions if it has no /responses, with one notice', async () => {
     await server.close()

@@ -98,11 +98,13 @@ describe('the gateway', () => {
   afterEach(() => upstream.requests.splice(0))
 
   const observing = (observe?: GatewayAccess['observe']) => {
-    seen = []
+    // An exchange of an earlier test may be observed late.
+    const own: typeof seen = []
+    seen = own
     access = {
       upstreams: { openai: upstream.origin, anthropic: upstream.origin },
       observe: (exchange) => {
-        seen.push(exchange)
+        own.push(exchange)
         return observe?.(exchange)
       },
     }
