@@ -175,7 +175,7 @@ describe('a server that does not keep what it promised', () => {
       for (const question of ['third question', 'fourth question']) {
         await ask(server, id, question)
         const texts = textsIn(model.seen.at(-1) ?? [])
-        expect(texts.filter((text) => /<(active|changed|deleted)_file/.test(text)).at(-1)).toMatch(note)
+        expect(texts.findLast((text) => /<(active|changed|deleted)_file/.test(text))).toMatch(note)
       }
     },
   )

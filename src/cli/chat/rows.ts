@@ -76,7 +76,7 @@ export function inputRows(
 ): InputRows {
   const rows: string[] = []
   let row = prompt
-  let used = [...prompt].length
+  let used = visibleWidth(prompt)
   let place: { row: number; before: string } | null = null
   const next = () => {
     rows.push(row)

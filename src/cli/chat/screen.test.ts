@@ -39,7 +39,7 @@ describe('the screen of a chat', () => {
               output += one.write
               screen.write(one.write)
             } else {
-              const chars = [...one.type]
+              const chars = Array.from(one.type)
               const caret = chars.slice(0, one.at % (chars.length + 1)).join('').length
               input = inputRows({ prompt: '> ', text: one.type, caret }, screen.width, 4)
               screen.show({ ...input, below: ['below'] })

@@ -28,7 +28,10 @@ export const slashCommands: readonly SlashCommand[] = [
   {
     name: 'help',
     about: 'list the commands and keys',
-    run: ({ say }) => void say(helpText()),
+    run({ say }) {
+      say(helpText())
+      return undefined
+    },
   },
   {
     name: 'new',

@@ -301,7 +301,7 @@ async function talk(
   }
 
   function sayNotDone(error: unknown): void {
-    if (!isExpected(error)) return void over.reject(error)
+    if (!isExpected(error)) return over.reject(error)
     screen.endRow()
     say(`waymark: ${printable((error as Error).message)}`)
     draw()
