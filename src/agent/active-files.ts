@@ -52,10 +52,10 @@ export async function findActiveFiles(
     if (reason !== null) withheld.push({ path, bytes: 0, reason })
     else wanted.set(path, { content: null, why: isDeleted ? 'deleted' : CHANGED })
   }
-  // Files that the model has seen may have been changed or deleted since.
+  // Files that the model has seen may have been changed or deleted since, and deleted ones created again.
   const known = { ...chain?.files, ...chain?.touched }
-  for (const [path, sha256] of Object.entries(known)) {
-    if (sha256 !== null && !wanted.has(path)) wanted.set(path, { content: null, why: SENT })
+  for (const path of Object.keys(known)) {
+    if (!wanted.has(path)) wanted.set(path, { content: null, why: SENT })
   }
   const found: FoundFiles = { files: [], skipped: withheld }
   for (const { path } of given) {

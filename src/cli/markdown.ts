@@ -68,14 +68,7 @@ export function createMarkdownStyler(): MarkdownStyler {
   function flush(next: string): string {
     const text = held
     held = ''
-    if (text === '') return ''
-    if (kind === null) {
-      const begun = begin(text)
-      if (begun === 'fence' || begun === null) return text
-      kind = begun.kind
-      return begun.shown + inline(begun.rest, next)
-    }
-    return inline(text, next)
+    return kind === null ? text : inline(text, next)
   }
 
   function inline(text: string, next: string): string {
@@ -105,10 +98,10 @@ export function createMarkdownStyler(): MarkdownStyler {
     return out
   }
 
-  /** A mark opens before a word and closes after one; anything else is a multiplication or a pattern. */
+  /** A mark opens before a word and closes after one; any other star is a multiplication or a pattern. */
   function togglesAt(isOpen: boolean, following: string): boolean {
     if (isOpen) return last !== '' && !/\s/.test(last)
-    return following !== '' && !/[\s*]/.test(following) && (last === '' || /[\s([{"'“—-]/.test(last))
+    return /[\p{L}\p{N}`"'“([]/u.test(following) && (last === '' || /[\s([{"'“—-]/.test(last))
   }
 
   return {
@@ -121,6 +114,9 @@ export function createMarkdownStyler(): MarkdownStyler {
           const begun = held === '' ? null : begin(held)
           // A fence has no text of its own, so its line is decided when it ends.
           if (begun === null || begun === 'fence') return
+          kind = begun.kind
+          held = begun.rest
+          out += begun.shown
         }
         // Marks at the end may be the first half of a longer one, or need to know what follows.
         let cut = held.length

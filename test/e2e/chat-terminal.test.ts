@@ -106,9 +106,10 @@ describe('waymark chat in a terminal', () => {
     await terminal.until((text) => text.includes('no such command'), 'the problem')
     terminal.type('\u0003')
     terminal.type(`/fork${ENTER}`)
-    await terminal.until((text) => text.split('/help lists').length > 2, 'the fork')
-    const { items } = await server.client.listConversations({ limit: 1 })
-    expect(items[0]?.parent).not.toBeNull()
+    const newest = async () => (await server.client.listConversations({ limit: 1 })).items[0]
+    await expect.poll(async () => (await newest())?.parent ?? null).not.toBeNull()
+    const fork = await newest()
+    await terminal.until((text) => text.includes(fork?.id ?? ''), 'the fork')
     terminal.type('\u0004')
     expect(await terminal.ended()).toBe(0)
   })

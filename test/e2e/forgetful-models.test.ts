@@ -180,6 +180,17 @@ describe('a server that does not keep what it promised', () => {
     },
   )
 
+  it('[C3] learns that a deleted file exists again', async () => {
+    const { id } = await server.client.createConversation()
+    await ask(server, id, 'first question', { active_files: ['a.txt'] })
+    rmSync(join(project, 'a.txt'))
+    await ask(server, id, 'second question')
+    expect(textsIn(model.seen.at(-1) ?? []).join('\n')).toContain('<deleted_file')
+    writeFileSync(join(project, 'a.txt'), 'beta\n')
+    await ask(server, id, 'third question')
+    expect(textsIn(model.seen.at(-1) ?? []).join('\n')).toContain('<changed_file')
+  })
+
   it('[C4] gets a file whose change was reported to the refused chain', async () => {
     const { id } = await server.client.createConversation()
     await ask(server, id, 'first question', { active_files: ['a.txt'] })

@@ -40,6 +40,13 @@ export function wrapLine(line: string, width: number, indent = ''): WrappedLine 
       continue
     }
     const size = widthOf(piece)
+    if (piece === ' ' && used >= width) {
+      // Spaces after a full row are not shown on the next one; the first of them marks where the row ends.
+      if (used === width) row += piece
+      used = width + 1
+      space = { end: row.length, style }
+      continue
+    }
     if (used + size > width && used > indent.length) {
       const at: { end: number; style: string } = space ?? { end: row.length, style }
       rows.push(row.slice(0, at.end).trimEnd() + (at.style === '' ? '' : RESET))
