@@ -207,6 +207,8 @@ export const text = {
   marks: {
     restored: (restored: number, deleted: number) =>
       `Files restored: ${restored} written, ${deleted} deleted`,
+    adopted: (restored: number, deleted: number) =>
+      `Files adopted from a fork: ${restored} written, ${deleted} deleted`,
     undoRestore: 'Undo this restore',
     approved: (session: string, message: string | null) =>
       `${session} was approved${message === null ? '' : `: ${message}`}`,
@@ -335,6 +337,7 @@ export const text = {
       restore: 'A restore failed and could not be rolled back.',
       reset: 'A reset failed and could not be rolled back.',
       approve: 'An approval failed and could not be rolled back.',
+      adopt: 'An adoption failed and could not be rolled back.',
     },
     by: {
       none: 'changed outside Waymark',
@@ -418,6 +421,16 @@ export const text = {
           'The fork gets its own copy of the files, as they were at that point. Both can run at the same time.',
       },
     },
+  },
+
+  adopt: {
+    own: 'This fork has its own copy of the files.',
+    into: (title: string | null) => `Adopt into ${title === null ? 'the parent' : `“${title}”`} …`,
+    title: 'Adopt the files of this fork',
+    means:
+      'Merges the changes of this fork into the files of the conversation that it was forked from. Those files are saved first. The fork is not changed.',
+    action: 'Adopt',
+    prefer: 'Where both sides changed a file in different ways, take the file of the fork',
   },
 
   deletion: {

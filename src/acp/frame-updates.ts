@@ -109,8 +109,10 @@ export function createFrameUpdates(): FrameUpdates {
       content.edits.push(diff ?? `${change} ${path}`)
       return [{ sessionUpdate: 'tool_call_update', toolCallId: tool_call_id, ...shown(tool_call_id) }]
     },
-    'workspace.restored': ({ restored, deleted }) =>
-      say(`\n*Files restored: ${restored} written, ${deleted} deleted.*\n`),
+    'workspace.restored': ({ restored, deleted, adopted_from }) =>
+      say(
+        `\n*Files ${adopted_from === undefined ? 'restored' : 'adopted from a fork'}: ${restored} written, ${deleted} deleted.*\n`,
+      ),
     'session.approved': ({ closed_session }) => say(`\n*${closed_session} was approved.*\n`),
     'session.reset': ({ closed_session }) => say(`\n*${closed_session} was discarded.*\n`),
     'memory.checkpoint': ({ checkpoint }) =>

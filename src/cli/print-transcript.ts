@@ -245,7 +245,9 @@ function markText(mark: Mark): string | null {
     case 'edit':
       return editLine(mark.edit)
     case 'restored':
-      return `files restored to ${mark.frame.restored_to.slice(0, 8)}`
+      return mark.frame.adopted_from === undefined
+        ? `files restored to ${mark.frame.restored_to.slice(0, 8)}`
+        : `files adopted from ${mark.frame.adopted_from}`
     case 'approved':
       return `${mark.frame.closed_session} approved, ${count(mark.frame.commits_approved, 'commit')}`
     case 'reset':

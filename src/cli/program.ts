@@ -25,6 +25,7 @@ const commands: Record<string, () => Promise<Command>> = {
   checkpoints: async () => (await import('./checkpoints.ts')).checkpointsCommand(),
   diff: async () => (await import('./diff.ts')).diffCommand(),
   restore: async () => (await import('./restore.ts')).restoreCommand(),
+  adopt: async () => (await import('./adopt.ts')).adoptCommand(),
   approve: async () => (await import('./approve.ts')).approveCommand(),
   reset: async () => (await import('./reset.ts')).resetCommand(),
   doctor: async () => (await import('./doctor.ts')).doctorCommand(),

@@ -42,6 +42,8 @@ import type { KeepTerminal, Terminal } from '../protocol/api/terminals.ts'
 import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
 import type {
+  Adopt,
+  Adopted,
   Approve,
   Approved,
   CheckpointDetails,
@@ -162,6 +164,8 @@ export interface Client {
   approve(id: string, body?: Approve, options?: { idempotencyKey?: string }): Promise<Approved>
   reset(id: string, body?: Reset, options?: { idempotencyKey?: string }): Promise<ResetDone>
   restore(id: string, body: Restore, options?: { idempotencyKey?: string }): Promise<Restored>
+  /** Merges the files of another conversation's working copy. */
+  adopt(id: string, body: Adopt, options?: { idempotencyKey?: string }): Promise<Adopted>
   checkpoints(id: string, query?: Paging): Promise<CheckpointList>
   checkpoint(id: string, checkpointId: string): Promise<CheckpointDetails>
   edits(id: string, query?: Paging & { path?: string }): Promise<FileEditList>
@@ -287,6 +291,8 @@ export function createClient(options: ClientOptions): Client {
       json(`${one(id)}/reset`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
     restore: (id, body, { idempotencyKey } = {}) =>
       json(`${one(id)}/restore`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
+    adopt: (id, body, { idempotencyKey } = {}) =>
+      json(`${one(id)}/adopt`, { method: 'POST', body, headers: keyHeader(idempotencyKey) }),
     checkpoints: (id, query = {}) => json(`${one(id)}/checkpoints`, { query: { ...query } }),
     checkpoint: (id, checkpointId) => json(`${one(id)}/checkpoints/${encodeURIComponent(checkpointId)}`),
     edits: (id, query = {}) => json(`${one(id)}/edits`, { query: { ...query } }),

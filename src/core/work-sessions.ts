@@ -1,4 +1,5 @@
 import type {
+  Adopted,
   Approved,
   CheckpointDetails,
   CheckpointList,
@@ -149,6 +150,9 @@ export const labels = {
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
   beforeFork: 'Before fork',
+  beforeAdoption: 'Before adoption',
+  adopted: (title: string | null) =>
+    title === null ? 'Adopted from a fork' : `Adopted from: ${cutText(title, LABEL_CHARACTERS)}`,
   afterCall: (title: string) => `After: ${cutText(title.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** For a checkpoint that is restated because the messages around it were deleted. */
@@ -181,7 +185,7 @@ export function workspaceNotHere(named: string | null, here: string): WaymarkErr
 /** A restore, reset or approval in progress in a workspace; no run starts there until it has ended (W8). */
 export interface WorkChange {
   id: string
-  kind: 'restore' | 'reset' | 'approve'
+  kind: 'restore' | 'reset' | 'approve' | 'adopt'
   tenant: string
   conversationId: ConversationId
   /** The caller who requested it. */
@@ -190,6 +194,13 @@ export interface WorkChange {
   paths: string[] | null
   /** A checkpoint of the files before the change, set before the first file is touched. */
   safety: FrameDraft<'workspace.checkpoint'> | null
+  /** The files of another conversation that an adoption merges. */
+  adopted?: {
+    conversationId: ConversationId
+    checkpointId: string
+    title: string | null
+    conflicts: string[]
+  }
   /** Files left unchanged because another conversation changed them, with the reason. */
   spared?: { path: string; reason: string }[]
   /** True once the ledger has the safety checkpoint: from then on it is listed, whatever happens to the change. */
@@ -307,6 +318,8 @@ export interface WorkSessions {
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
   reset(command: ResetCommand): Promise<ResetDone>
   restore(command: RestoreCommand): Promise<Restored>
+  /** Merges the files of another working copy into this conversation's (W11). */
+  adopt(command: AdoptCommand): Promise<Adopted>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   checkpoint(tenant: string, id: ConversationId, checkpointId: string): Promise<CheckpointDetails>
   edits(query: WorkQuery): Promise<FileEditList>
@@ -417,6 +430,15 @@ export interface ResetCommand extends WorkCommand {
 export interface RestoreCommand extends WorkCommand {
   checkpointId: string
   paths: string[] | null
+  dryRun: boolean
+}
+
+export interface AdoptCommand extends WorkCommand {
+  /** The conversation whose working copy is merged. */
+  from: ConversationId
+  title: string | null
+  /** Takes the other working copy's file if both have changed it; otherwise the file stays. */
+  isOtherPreferred: boolean
   dryRun: boolean
 }
 

@@ -243,6 +243,8 @@ export const kindShapes = {
     safety_checkpoint: checkpointId,
     restored: count,
     deleted: count,
+    /** The conversation whose files were merged, if the restore was an adoption. */
+    adopted_from: z.string().optional(),
     skipped,
     rescued: rescued.optional(),
   },

@@ -8,7 +8,7 @@ import {
   type WorkCommand,
   type WorkState,
 } from '../core/work-sessions.ts'
-import type { ResetDone, Restored } from '../protocol/api/work.ts'
+import type { Adopted, ResetDone, Restored } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
@@ -36,12 +36,12 @@ export interface FileChanges {
     command: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T>
-  restore<K extends 'restore' | 'reset'>(
+  restore<K extends 'restore' | 'reset' | 'adopt'>(
     kind: K,
     command: WorkCommand,
     /** Returns the target; called while the workspace is held. */
     wanted: () => Promise<Wanted>,
-  ): Promise<K extends 'reset' ? ResetDone : Restored>
+  ): Promise<K extends 'reset' ? ResetDone : K extends 'adopt' ? Adopted : Restored>
   recover(): Promise<void>
 }
 
@@ -60,6 +60,7 @@ interface Wanted {
   target: string
   paths: string[] | null
   spared?: { path: string; reason: string }[]
+  adopted?: WorkChange['adopted']
   safety: Safety & { state: WorkState }
 }
 
@@ -205,8 +206,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
   /** Uses only the change's own data, so that it can be repeated even after its conversation was deleted. */
   async function restoreFiles(change: Safe): Promise<Done<unknown>> {
     const { target, safety, paths, kind } = change
-    const label = labels.restoredTo(target)
-    const after = kind === 'reset' ? {} : { checkpointAfter: { label, time: deps.clock.now() } }
+    const { adopted } = change
+    const label = adopted ? labels.adopted(adopted.title) : labels.restoredTo(target)
+    const checkpointAfter = { label, time: deps.clock.now(), merged: adopted?.checkpointId }
+    const after = kind === 'reset' ? {} : { checkpointAfter }
     const restored = await translated(
       workspace.restore({ target, safety: safety.checkpoint_id, paths, ...after }),
     )
@@ -231,7 +234,11 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     }
   }
 
-  function restoreDone(change: Safe, report: RestoreReport, frame: CheckpointFrame): Done<Restored> {
+  function restoreDone(
+    change: Safe,
+    report: RestoreReport,
+    frame: CheckpointFrame,
+  ): Done<Restored | Adopted> {
     const { target, safety } = change
     const ids = {
       restored_to: target,
@@ -240,13 +247,14 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     }
     const { restored, deleted, skipped } = report
     const counts = { restored: restored.length, deleted: deleted.length }
+    const from = change.adopted ? { adopted_from: change.adopted.conversationId } : {}
     return {
       frames: [
         ...unlisted(change),
         frame,
-        { kind: 'workspace.restored', ...ids, ...counts, skipped, ...rescuedFields(report) },
+        { kind: 'workspace.restored', ...ids, ...counts, ...from, skipped, ...rescuedFields(report) },
       ],
-      answer: { ...ids, ...report },
+      answer: { ...ids, ...report, ...(change.adopted ? { conflicts: change.adopted.conflicts } : {}) },
     }
   }
 
@@ -254,9 +262,10 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     runChange,
     restore: (kind, command, wanted) =>
       runChange(kind, command, async (change) => {
-        const { target, paths, safety, spared = [] } = await wanted()
+        const { target, paths, safety, adopted, spared = [] } = await wanted()
         const { frame } = await take(safety.state, safety)
-        const planned = { ...change, target, paths, spared, safety: frame, isSafetyListed: true }
+        const from = adopted ? { adopted } : {}
+        const planned = { ...change, target, paths, spared, ...from, safety: frame, isSafetyListed: true }
         await store.note(workspaceId, planned)
         // Until here no file was touched, so a failure has nothing to undo.
         return (await restoreFiles(Object.assign(change, planned))) as Done<never>

@@ -9,10 +9,12 @@ import {
   conversationFolder,
   conversationsOnDisk,
   copiesOnDisk,
+  copyBaseFile,
   copyFolder,
   copyLock,
   makingMark,
   readBranches,
+  readCopyBase,
   sizeOfFolder,
   writeBranches,
 } from './repository.ts'
@@ -125,7 +127,8 @@ async function collectObjects(
   const reachable = await store.reachable()
   // A rebuild is in progress; a later collection retries.
   if (reachable === null) return null
-  return await workspace.collect([...reachable, ...heads, ...held], since, removed)
+  const bases = copiesOnDisk(dataDir).flatMap((copy) => readCopyBase(dataDir, copy) ?? [])
+  return await workspace.collect([...reachable, ...heads, ...held, ...bases], since, removed)
 }
 
 /** Drops a working copy and everything recorded about it. */
@@ -133,7 +136,8 @@ export async function dropCopy(workspace: WorkspaceThread, dataDir: string, id: 
   const folder = copyFolder(dataDir, id)
   if (existsSync(folder)) await workspace.copy(id).discard()
   rmSync(folder, { recursive: true, force: true })
-  for (const path of [makingMark(dataDir, id), copyLock(dataDir, id)]) rmSync(path, { force: true })
+  const next = [makingMark(dataDir, id), copyLock(dataDir, id), copyBaseFile(dataDir, id)]
+  for (const path of next) rmSync(path, { force: true })
 }
 
 function isSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {

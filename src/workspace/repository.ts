@@ -66,6 +66,22 @@ export function makingMark(dataDir: string, conversationId: string): string {
   return `${copyFolder(dataDir, conversationId)}${MAKING}`
 }
 
+/** The file that names the checkpoint from which the copy's changes count: its first files, or those last adopted. */
+export function copyBaseFile(dataDir: string, conversationId: string): string {
+  return `${copyFolder(dataDir, conversationId)}.base`
+}
+
+export function readCopyBase(dataDir: string, conversationId: string): string | null {
+  const file = copyBaseFile(dataDir, conversationId)
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : null
+}
+
+export function writeCopyBase(dataDir: string, conversationId: string, checkpoint: string): void {
+  const file = copyBaseFile(dataDir, conversationId)
+  writeFileSync(`${file}.tmp`, `${checkpoint}\n`)
+  renameSync(`${file}.tmp`, file)
+}
+
 /** The lock that is held while a copy's files are restored. */
 export function copyLock(dataDir: string, conversationId: string): string {
   return join(dataDir, `workspace-${asPathPart(conversationId)}.lock`)

@@ -12,6 +12,8 @@ import {
   copyIgnoreFiles,
   copyLock,
   makingMark,
+  readCopyBase,
+  writeCopyBase,
 } from './repository.ts'
 import type { WorkSessionsDependencies } from './session-dependencies.ts'
 import { createWorkSessions, type WorkspaceSessions } from './work-sessions.ts'
@@ -149,6 +151,22 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     approve: async (command) => (await of(command.tenant, command.conversationId)).approve(command),
     reset: async (command) => (await of(command.tenant, command.conversationId)).reset(command),
     restore: async (command) => (await of(command.tenant, command.conversationId)).restore(command),
+    async adopt(command) {
+      const { tenant, conversationId, from } = command
+      const place = await workspaceIdOf(tenant, from)
+      const copy = place === null ? undefined : conversationOfCopy(place)
+      if (copy === undefined) throw workspaceNotHere(place, project)
+      if (place === (await workspaceIdOf(tenant, conversationId))) {
+        throw new WaymarkError('invalid_request', 'Both conversations work on the same files already.')
+      }
+      const tip = await tipOf(tenant, from)
+      const theirs = await snapshot(workspaceOf(copy), tip === null ? [] : [tip])
+      const base = copy === null ? null : readCopyBase(dataDir, copy)
+      const done = await (await of(tenant, conversationId)).adopt({ ...command, theirs, base })
+      // Later changes count from here. After a crash before this write, they count from the earlier base again.
+      if (copy !== null && !command.dryRun) writeCopyBase(dataDir, copy, theirs)
+      return done
+    },
     checkpoints: (query) => store.checkpoints(query),
     edits: (query) => store.edits(query),
     checkpoint: async (tenant, id, checkpointId) =>
@@ -229,9 +247,9 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
   }
 
   /** Takes a checkpoint of the current files. It needs no frame, because the copy has the files. */
-  async function snapshot(workspace: Workspace): Promise<string> {
+  async function snapshot(workspace: Workspace, parents: string[] = []): Promise<string> {
     const label = labels.beforeFork
-    return (await translated(workspace.checkpoint({ label, parents: [], time: clock.now() }))).id
+    return (await translated(workspace.checkpoint({ label, parents, time: clock.now() }))).id
   }
 
   /** Creates a copy: an empty folder to which a checkpoint is restored. */
@@ -241,6 +259,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     mkdirSync(copyFolder(dataDir, copy))
     const workspace = thread.copy(copy)
     await translated(workspace.adopt(target))
+    writeCopyBase(dataDir, copy, target)
     const label = labels.beforeFork
     const empty = await translated(workspace.checkpoint({ label, parents: [], time: clock.now() }))
     const { skipped } = await translated(workspace.restore({ target, safety: empty.id, paths: null }))

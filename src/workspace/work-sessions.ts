@@ -1,4 +1,5 @@
 import {
+  type AdoptCommand,
   type FailedChange,
   type FilesThen,
   labels,
@@ -11,7 +12,7 @@ import {
   workStateOf,
   workspaceNotHere,
 } from '../core/work-sessions.ts'
-import type { SessionView } from '../protocol/api/work.ts'
+import type { Adopted, SessionView } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
@@ -25,9 +26,14 @@ import { translated } from './workspace-failure.ts'
 
 /** The work sessions of one workspace. */
 export interface WorkspaceSessions
-  extends Omit<WorkSessions, 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'> {
+  extends Omit<
+    WorkSessions,
+    'adopt' | 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'
+  > {
   /** The conversation's last checkpoint, or null. */
   tip(tenant: string, id: ConversationId): Promise<string | null>
+  /** Merges this checkpoint of another working copy into the files. */
+  adopt(command: AdoptFiles): Promise<Adopted>
   /** Finishes or undoes the change that a killed process had begun (W5). */
   recover(): Promise<void>
   /** Cancels scheduled upkeep. */
@@ -35,6 +41,14 @@ export interface WorkspaceSessions
 }
 
 const LOOK_AFTER_MS = 1000
+const CONFLICT = 'changed on both sides; kept as it is here'
+
+interface AdoptFiles extends AdoptCommand {
+  /** The checkpoint to merge. */
+  theirs: string
+  /** The last state that both had; null if it is not known. */
+  base: string | null
+}
 
 /** A conversation that has its first checkpoint. */
 type Begun = WorkState & { main: string; tip: string }
@@ -169,6 +183,25 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
     throw new WaymarkError('invalid_request', 'Neither the checkpoint nor the project has these paths.', {
       details: unknown.map((path) => ({ path: 'body.paths', message: path })),
     })
+  }
+
+  /** Merges the other working copy's checkpoint with the current files; no file changes yet. */
+  async function merged({ theirs, base, isOtherPreferred, title, from }: AdoptFiles, state: Begun) {
+    const label = labels.adopted(title)
+    const how = { parents: [state.tip], label, time: clock.now(), isTheirsPreferred: isOtherPreferred }
+    const {
+      id: target,
+      changed: paths,
+      conflicts,
+    } = await translated(workspace.mergeFrom({ theirs, base, ...how }))
+    const taken = new Set(paths)
+    const spared = conflicts.flatMap((path) => (taken.has(path) ? [] : { path, reason: CONFLICT }))
+    return {
+      target,
+      paths,
+      spared,
+      adopted: { conversationId: from, checkpointId: theirs, title, conflicts },
+    }
   }
 
   async function lookAfter(): Promise<void> {
@@ -313,6 +346,29 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
         const { session, tip } = state
         const safety = { state, session, label: labels.beforeRestore, parents: [tip] }
         return { ...(await wanted(command)), safety }
+      })
+    },
+    async adopt(command) {
+      const { tenant, conversationId } = command
+      if (command.dryRun) {
+        const { target, paths, spared, adopted } = await merged(command, await begun(tenant, conversationId))
+        const report = await translated(workspace.preview({ target, paths }))
+        const skipped = [...report.skipped, ...spared]
+        const { conflicts } = adopted
+        return {
+          restored_to: target,
+          new_checkpoint: null,
+          safety_checkpoint: null,
+          ...report,
+          skipped,
+          conflicts,
+        }
+      }
+      return await changes.restore('adopt', command, async () => {
+        const state = await begun(tenant, conversationId)
+        const { session, tip } = state
+        const safety = { state, session, label: labels.beforeAdoption, parents: [tip] }
+        return { ...(await merged(command, state)), safety }
       })
     },
     async files({ tenant, conversationId, at, search, limit }) {

@@ -17,6 +17,7 @@ const calls = [
   'lookAhead',
   'checkpoint',
   'merge',
+  'mergeFrom',
   'preview',
   'restore',
   'undo',

@@ -22,6 +22,7 @@ import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { matchPaths } from './match-paths.ts'
+import { mergeTrees } from './merge-trees.ts'
 import type { MirrorPlace } from './pack-mirror.ts'
 import { readRecord } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
@@ -42,6 +43,19 @@ export interface Workspace {
   checkpoint(command: CheckpointCommand): Promise<MadeCheckpoint>
   /** Creates a commit with the files of another one. */
   merge(command: { of: string; parents: string[]; label: string; time: number }): Promise<string>
+  /**
+   * Merges another commit into the current files and stores the result as a commit; changes no file. Lists the files that a
+   * restore to it would change, and those that both sides had changed.
+   */
+  mergeFrom(command: {
+    theirs: string
+    /** The last state that both sides had; null uses the last common ancestor. */
+    base: string | null
+    parents: string[]
+    label: string
+    time: number
+    isTheirsPreferred: boolean
+  }): Promise<{ id: string; changed: string[]; conflicts: string[] }>
   /** Predicts the result of a restore. */
   preview(command: RestoreCommand): Promise<RestoreReport>
   /**
@@ -49,7 +63,7 @@ export interface Workspace {
    * the same call finishes it (W5).
    */
   restore(
-    command: RestoreCommand & { safety: string; checkpointAfter?: { label: string; time: number } },
+    command: RestoreCommand & { safety: string; checkpointAfter?: CheckpointAfter },
   ): Promise<RestoreReport & { made: MadeCheckpoint | null }>
   /** Undoes that restore, but no changes made since. */
   undo(command: RestoreCommand & { safety: string }): Promise<RestoreReport>
@@ -100,6 +114,13 @@ export interface Workspace {
 export interface RestoreCommand {
   target: string
   paths: string[] | null
+}
+
+export interface CheckpointAfter {
+  label: string
+  time: number
+  /** A checkpoint that the restored one was merged from. */
+  merged?: string | undefined
 }
 
 export interface FoundFiles {
@@ -339,6 +360,20 @@ export function openWorkspace(
         const { tree, record } = await readCommit(git, of)
         return await storeCommit({ tree, record, parents: await storedAmong(parents), label, time })
       }),
+    mergeFrom: ({ theirs, base: wanted, parents, label, time, isTheirsPreferred }) =>
+      locked(async () => {
+        const now = await storeNow()
+        const base = (await storedAmong(wanted === null ? [theirs] : [theirs, wanted]))[1] ?? null
+        const ours = await storeCommit({ ...now, parents: await storedAmong(parents), label, time })
+        const where = { scratch: join(dataDir, 'tmp'), path: options.path }
+        const { tree, changed, conflicts } = await mergeTrees(
+          shared,
+          { base, ours, theirs, isTheirsPreferred },
+          where,
+        )
+        const id = await storeCommit({ ...now, tree, parents: [ours, theirs], label, time })
+        return { id, changed: changed.map(shownPath), conflicts: conflicts.map(shownPath) }
+      }),
     preview: (command) =>
       locked(async () => {
         const plan = await planFor(await storeNow(), command)
@@ -352,8 +387,7 @@ export function openWorkspace(
         const { report, made } = await alone(() =>
           operations.apply(
             plan,
-            async () =>
-              checkpointAfter ? await checkpoint({ ...checkpointAfter, parents: [safety] }) : null,
+            async () => (checkpointAfter ? await checkpoint(afterRestore(checkpointAfter, safety)) : null),
             manifest.commit,
           ),
         )
@@ -483,4 +517,8 @@ function shownFile(body: Buffer): FoundFile {
   const isBinary = body.subarray(0, MAX_SHOWN_BYTES).includes(0)
   const text = isBinary || body.length > MAX_SHOWN_BYTES ? null : body.toString()
   return { bytes: body.length, text, isBinary }
+}
+
+function afterRestore({ label, time, merged }: CheckpointAfter, safety: string): CheckpointCommand {
+  return { label, time, parents: merged === undefined ? [safety] : [safety, merged] }
 }

@@ -1,5 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { Conversation } from '../../src/protocol/api/conversations.ts'
 import type { DiffView as DiffAnswer, SessionView } from '../../src/protocol/api/work.ts'
 import { Button } from '../controls/button.tsx'
 import { Foldable } from '../controls/foldable.tsx'
@@ -10,7 +11,7 @@ import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
 import { Checkpoints } from './checkpoints.tsx'
-import { ApproveDialog, ResetDialog } from './work-dialogs.tsx'
+import { AdoptDialog, ApproveDialog, ResetDialog } from './work-dialogs.tsx'
 
 type ChangedFile = DiffAnswer['files'][number]
 /** Refetch interval: editors and other conversations change the same files. */
@@ -18,7 +19,7 @@ const LOOK_AGAIN_MS = 5000
 
 /** The work session: the changes since the last approval, with approve and reset. */
 export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
-  const [asked, setAsked] = useState<'approve' | 'reset' | null>(null)
+  const [asked, setAsked] = useState<'approve' | 'reset' | 'adopt' | null>(null)
   const askRestore = useAskRestore()
   const mayChange = useMay('workspace:write')
   const session = useQuery({
@@ -27,6 +28,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
     placeholderData: keepPreviousData,
     refetchInterval: LOOK_AGAIN_MS,
   })
+  const parent = useParentWithOtherFiles(conversationId)
   const diff = useQuery({
     queryKey: [...keys.work(conversationId), 'diff', session.data?.changed_files],
     queryFn: () => server.diff(conversationId),
@@ -75,6 +77,14 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
         {isRunning && <p className="quiet">{text.changes.busy}</p>}
         {!mayChange && <p className="quiet">{text.changes.mayNot}</p>}
       </header>
+      {parent && (
+        <p className="adopt">
+          {text.adopt.own}{' '}
+          <Button icon="fork" disabled={isRunning || !mayChange} onClick={() => setAsked('adopt')}>
+            {text.adopt.into(parent.title)}
+          </Button>
+        </p>
+      )}
       {failed_change && (
         <FailedChange
           failed={failed_change}
@@ -103,9 +113,30 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
       </ul>
       <Checkpoints conversationId={conversationId} onRestore={askRestore} />
       {asked === 'approve' && <ApproveDialog {...{ conversationId, isRunning }} onClose={close} />}
+      {asked === 'adopt' && parent && (
+        <AdoptDialog {...{ conversationId, isRunning }} parentId={parent.id} onClose={close} />
+      )}
       {asked === 'reset' && <ResetDialog {...{ conversationId, isRunning }} onClose={close} />}
     </div>
   )
+}
+
+/** The conversation that this one was forked from, if each has its own files. */
+function useParentWithOtherFiles(conversationId: string): Conversation | null {
+  const own = useQuery({
+    queryKey: keys.conversation(conversationId),
+    queryFn: () => server.conversation(conversationId),
+  })
+  const parentId = own.data?.parent?.conversation_id ?? ''
+  const parent = useQuery({
+    queryKey: keys.conversation(parentId),
+    queryFn: () => server.conversation(parentId),
+    enabled: parentId !== '',
+    // A deleted parent has no files to change.
+    retry: false,
+  })
+  if (!own.data || !parent.data || parent.data.workspace_id === null) return null
+  return own.data.workspace_id === parent.data.workspace_id ? null : parent.data
 }
 
 /** A file change that failed midway, with a button that restores the previous files. */

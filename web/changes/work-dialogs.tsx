@@ -74,6 +74,30 @@ export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialog
   )
 }
 
+/** Merges the fork's working copy into the files of its parent. */
+export function AdoptDialog({
+  conversationId,
+  parentId,
+  isRunning,
+  onClose,
+}: WorkDialogProps & { parentId: string }) {
+  const from = conversationId
+  return (
+    <FileChangeDialog
+      conversationId={parentId}
+      words={text.adopt}
+      isRunning={isRunning}
+      option={text.adopt.prefer}
+      preview={(prefer_other) => server.adopt(parentId, { from, prefer_other, dry_run: true })}
+      run={async (key, prefer_other) => {
+        const done = await server.adopt(parentId, { from, prefer_other }, { idempotencyKey: key })
+        return { ...done, kept: done.safety_checkpoint }
+      }}
+      onClose={onClose}
+    />
+  )
+}
+
 export function ResetDialog({ conversationId, isRunning, onClose }: WorkDialogProps) {
   return (
     <FileChangeDialog

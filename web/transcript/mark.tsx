@@ -35,7 +35,13 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
       return <Edit edit={mark.edit} />
     case 'restored':
       return (
-        <Divider icon="restore" label={text.marks.restored(mark.frame.restored, mark.frame.deleted)}>
+        <Divider
+          icon="restore"
+          label={text.marks[mark.frame.adopted_from === undefined ? 'restored' : 'adopted'](
+            mark.frame.restored,
+            mark.frame.deleted,
+          )}
+        >
           <Skipped skipped={mark.frame.skipped} />
           <Button
             look="quiet"

@@ -2,6 +2,8 @@ import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { pagedQuery } from '../../protocol/api/fields.ts'
 import {
+  adoptedSchema,
+  adoptSchema,
   approvedSchema,
   approveSchema,
   checkpointDetailsSchema,
@@ -92,6 +94,23 @@ const restore = createRoute({
   responses: { 200: json(restoredSchema, 'The changed and the skipped files'), ...changing },
 })
 
+const adopt = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/adopt',
+  summary:
+    "Merge the files of another conversation's working copy; the current state is kept as a checkpoint",
+  middleware: access('workspace:write'),
+  request: {
+    params: conversationParam,
+    headers,
+    body: { required: true, content: { 'application/json': { schema: adoptSchema } } },
+  },
+  responses: {
+    200: json(adoptedSchema, 'The changed files, and those that both sides had changed'),
+    ...changing,
+  },
+})
+
 const checkpoints = createRoute({
   method: 'get',
   path: '/conversations/{id}/checkpoints',
@@ -146,7 +165,7 @@ const file = createRoute({
   responses: { 200: json(fileViewSchema, 'The file'), ...reading },
 })
 
-export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDependencies): void {
+export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions, ledger }: AppDependencies): void {
   app.openapi(session, async (c) => {
     const id = conversationId(c.req.valid('param').id)
     return c.json(await sessions.session(c.get('caller').tenant, id), 200)
@@ -170,6 +189,15 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions }: AppDepende
     const command = await commandOf(c, c.req.valid('param').id)
     const wanted = { checkpointId: checkpoint_id, paths: paths ?? null, dryRun: dry_run ?? false }
     return c.json(await sessions.restore({ ...command, ...wanted }), 200)
+  })
+
+  app.openapi(adopt, async (c) => {
+    const { from, prefer_other = false, dry_run = false } = c.req.valid('json')
+    const command = await commandOf(c, c.req.valid('param').id)
+    const other = conversationId(from)
+    const { title } = await ledger.conversation(command.tenant, other)
+    const wanted = { from: other, title, isOtherPreferred: prefer_other, dryRun: dry_run }
+    return c.json(await sessions.adopt({ ...command, ...wanted }), 200)
   })
 
   app.openapi(checkpoints, async (c) => {

@@ -45,7 +45,7 @@ export const sessionViewSchema = z
     /** A restore, reset or approval that could neither finish nor be undone. */
     failed_change: z
       .object({
-        kind: z.enum(['restore', 'reset', 'approve']),
+        kind: z.enum(['restore', 'reset', 'approve', 'adopt']),
         conversation_id: z.string(),
         /** The checkpoint of the files before the change. */
         safety_checkpoint: z.string().nullable(),
@@ -118,6 +118,19 @@ export const restoredSchema = z
   })
   .meta({ id: 'Restored' })
 export type Restored = z.infer<typeof restoredSchema>
+
+export const adoptSchema = z
+  .strictObject({
+    /** The conversation whose working copy is merged. */
+    from: z.string(),
+    /** Takes its file where both sides have changed one; otherwise the file stays and is listed as skipped. */
+    prefer_other: z.boolean().optional(),
+    dry_run: z.boolean().optional(),
+  })
+  .meta({ id: 'Adopt' })
+export type Adopt = z.infer<typeof adoptSchema>
+export const adoptedSchema = restoredSchema.extend({ conflicts: z.array(z.string()) }).meta({ id: 'Adopted' })
+export type Adopted = z.infer<typeof adoptedSchema>
 
 const checkpointSchema = z.object({
   checkpoint_id: z.string(),

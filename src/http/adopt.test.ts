@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { ask } from '../../test/support/runs.ts'
+import { startTestServer, type TestServer } from '../../test/support/server.ts'
+import { rounds } from '../../test/support/soak.ts'
+import { everythingIn } from '../../test/support/workspace.ts'
+import { copyFolder } from '../workspace/repository.ts'
+
+describe('adopting the files of a fork', () => {
+  let server: TestServer
+  let id: string
+  let project: string
+  beforeAll(async () => {
+    server = await startTestServer({ tools: { run_command: 'allow' } })
+    project = server.config.project
+  })
+  afterAll(() => server.close())
+
+  const names = ['a.txt', 'b.txt', 'sub/c.txt', 'sub/d.txt', 'sub']
+  beforeEach(async () => {
+    for (const name of names) rmSync(join(project, name), { recursive: true, force: true })
+    id = (await server.client.createConversation()).id
+  })
+
+  const put = (root: string, path: string, content: string | null) => {
+    if (content === null) return rmSync(join(root, path), { recursive: true, force: true })
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), content)
+  }
+  const read = (root: string, path: string) =>
+    existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : null
+  const fork = async () => {
+    const { id: forkId } = await server.client.fork(id, { files: 'copy' })
+    return { forkId, copy: copyFolder(server.config.dataDir, forkId) }
+  }
+
+  it('[W11] merges lines of one file, adds and deletes files, and can be undone to the byte', async () => {
+    const lines = Array.from({ length: 20 }, (_, at) => `line ${at}`)
+    const text = (change: Record<number, string>) =>
+      `${lines.map((line, at) => change[at] ?? line).join('\n')}\n`
+    put(project, 'a.txt', text({}))
+    put(project, 'b.txt', 'to delete\n')
+    const { forkId, copy } = await fork()
+    await ask(
+      server,
+      forkId,
+      `!write_to_file ${JSON.stringify({ path: 'a.txt', content: text({ 2: 'fork' }) })}`,
+    )
+    put(copy, 'b.txt', null)
+    put(copy, 'sub/c.txt', 'new\n')
+    put(project, 'a.txt', text({ 15: 'project' }))
+    const before = everythingIn(project)
+    const copyBefore = everythingIn(copy)
+    const foreseen = await server.client.adopt(id, { from: forkId, dry_run: true })
+    expect(everythingIn(project)).toEqual(before)
+    const done = await server.client.adopt(id, { from: forkId })
+    expect(done).toMatchObject({
+      restored: ['a.txt', 'sub/c.txt'],
+      deleted: ['b.txt'],
+      skipped: [],
+      conflicts: [],
+    })
+    expect({ ...foreseen, ...ids(done) }).toEqual(done)
+    expect(read(project, 'a.txt')).toBe(text({ 2: 'fork', 15: 'project' }))
+    expect(everythingIn(copy)).toEqual(copyBefore)
+    const [newest] = (await server.client.checkpoints(id)).items
+    expect(newest?.label).toMatch(/^Adopted from/)
+    await server.client.restore(id, { checkpoint_id: done.safety_checkpoint ?? '' })
+    expect(everythingIn(project)).toEqual(before)
+  })
+
+  const ids = ({ restored_to, new_checkpoint, safety_checkpoint }: Record<string, unknown>) => ({
+    restored_to,
+    new_checkpoint,
+    safety_checkpoint,
+  })
+
+  it('[W11] lists a conflict and keeps the file, or takes the one of the fork if that was chosen', async () => {
+    put(project, 'a.txt', 'base\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'a.txt', 'fork\n')
+    put(project, 'a.txt', 'project\n')
+    const kept = await server.client.adopt(id, { from: forkId })
+    expect(kept.conflicts).toEqual(['a.txt'])
+    expect(kept.skipped).toEqual([{ path: 'a.txt', reason: expect.stringContaining('both sides') as string }])
+    expect(read(project, 'a.txt')).toBe('project\n')
+    put(copy, 'a.txt', 'fork again\n')
+    const taken = await server.client.adopt(id, { from: forkId, prefer_other: true })
+    expect(taken).toMatchObject({ conflicts: ['a.txt'], restored: ['a.txt'], skipped: [] })
+    expect(read(project, 'a.txt')).toBe('fork again\n')
+  })
+
+  it('[W11] keeps a file where the fork has a folder, and the folder where the fork has a file', async () => {
+    put(project, 'a.txt', 'base\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'sub/c.txt', 'below the folder\n')
+    put(project, 'sub', 'a file\n')
+    const done = await server.client.adopt(id, { from: forkId, prefer_other: true })
+    expect(done.conflicts).toEqual(['sub'])
+    expect(read(project, 'sub')).toBe('a file\n')
+    expect(done.restored).toEqual([])
+  })
+
+  it('[W11] refuses conversations that share their files, and while a run is active', async () => {
+    const shared = await server.client.fork(id, {})
+    await expect(server.client.adopt(id, { from: shared.id })).rejects.toMatchObject({ status: 400 })
+    const { forkId } = await fork()
+    const { run_id } = await server.client.sendMessage(id, { content: '!run_command {"command":"sleep 20"}' })
+    await expect.poll(async () => (await server.client.queue(id)).active?.run_id ?? null).toBe(run_id)
+    await expect(server.client.adopt(id, { from: forkId })).rejects.toMatchObject({ status: 409 })
+    await server.client.stop(id)
+  })
+
+  it('[W11] merges like a comparison of each file with the last common state, however often', {
+    timeout: 600_000,
+  }, async () => {
+    const files = names.slice(0, 4)
+    const change = fc.record({
+      side: fc.constantFrom('project', 'fork'),
+      file: fc.nat(3),
+      isGone: fc.boolean(),
+    })
+    const round = fc.record({ changes: fc.array(change, { maxLength: 6 }), isForkPreferred: fc.boolean() })
+    await fc.assert(
+      fc.asyncProperty(fc.array(round, { minLength: 1, maxLength: 3 }), async (all) => {
+        id = (await server.client.createConversation()).id
+        for (const file of files) put(project, file, Math.random() < 0.5 ? null : unlike())
+        const { forkId, copy } = await fork()
+        for (const { changes, isForkPreferred } of all) {
+          const base = new Map(files.map((file) => [file, read(copy, file)]))
+          for (const { side, file, isGone } of changes) {
+            put(side === 'fork' ? copy : project, files[file] ?? '', isGone ? null : unlike())
+          }
+          const expected = new Map<string, string | null>()
+          const conflicts: string[] = []
+          for (const file of files) {
+            const [old, ours, theirs] = [base.get(file) ?? null, read(project, file), read(copy, file)]
+            const isConflict = ours !== theirs && ours !== old && theirs !== old
+            if (isConflict) conflicts.push(file)
+            const isTheirs = isConflict ? isForkPreferred : theirs !== old
+            expected.set(file, isTheirs ? theirs : ours)
+          }
+          const done = await server.client.adopt(id, { from: forkId, prefer_other: isForkPreferred })
+          expect(done.conflicts).toEqual(conflicts)
+          for (const file of files) expect([file, read(project, file)]).toEqual([file, expected.get(file)])
+          // The next round starts from what the fork has, except where the project has kept its own.
+          if (conflicts.length > 0) return
+        }
+      }),
+      { numRuns: rounds(8, 200) },
+    )
+  })
+
+  /** A content that git does not take for a renamed file. */
+  const unlike = () => `${randomBytes(32).toString('hex')}\n`
+})
