@@ -384,8 +384,7 @@ export const text = {
     message: 'Comment (optional)',
     action: 'Approve',
     done: (checkpoints: number, session: string) =>
-      `Approved ${s(checkpoints, 'checkpoint')}. Started ${session}.`,
-    undo: 'No file was changed. You can still restore any checkpoint in Changes.',
+      `Approved ${s(checkpoints, 'checkpoint')}. Started ${session}. No file was changed.`,
   },
 
   reset: {

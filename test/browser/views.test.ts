@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
@@ -153,6 +153,29 @@ describe('timeline, context and forks in a browser', () => {
     const { request } = await server().client.context(id)
     expect(await article.locator('.body').innerText()).toBe(request)
     await page.getByRole('heading', { name: 'Sent with the next message' }).waitFor()
+  })
+
+  it('[W11] adopts the files of a fork from its changes, with a preview and undo', async () => {
+    const { id, page } = await start('Parent')
+    const at = join(server().config.project, 'adopted.txt')
+    writeFileSync(at, 'one\n')
+    await say(page, 'I am Ada')
+    await untilIdle(page)
+    const fork = await server().client.fork(id, { title: 'Better', files: 'copy' })
+    await server().client.sendMessage(fork.id, {
+      content: '!write_to_file {"path":"adopted.txt","content":"two\\n"}',
+    })
+    await expect.poll(async () => (await server().client.edits(fork.id)).items.length).toBe(1)
+    await expect.poll(async () => (await server().client.queue(fork.id)).active).toBeNull()
+    await page.goto(`${new URL(page.url()).origin}/c/${fork.id}/changes`)
+    await page.getByRole('button', { name: 'Adopt into “Parent” …' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Adopt the files of this fork' })
+    await dialog.getByText('adopted.txt').waitFor()
+    expect(readFileSync(at, 'utf8')).toBe('one\n')
+    await dialog.getByRole('button', { name: 'Adopt', exact: true }).click()
+    await expect.poll(() => readFileSync(at, 'utf8')).toBe('two\n')
+    await page.getByRole('button', { name: 'Undo', exact: true }).click()
+    await expect.poll(() => readFileSync(at, 'utf8')).toBe('one\n')
   })
 
   it('draws forks as a graph and compares two side by side', async () => {

@@ -35,7 +35,6 @@ export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialog
     const done = await server.approve(conversationId, body, { idempotencyKey: key })
     show({
       message: text.approve.done(done.commits_approved, done.new_session),
-      details: [text.approve.undo],
       conversationId,
     })
     refresh(conversationId)
@@ -85,6 +84,7 @@ export function AdoptDialog({
   return (
     <FileChangeDialog
       conversationId={parentId}
+      shownIn={conversationId}
       words={text.adopt}
       isRunning={isRunning}
       option={text.adopt.prefer}

@@ -10,6 +10,8 @@ import { sayRestored } from './restored-toast.ts'
 
 interface FileChangeProps {
   conversationId: string
+  /** The conversation on whose page the result appears, if it is another one. */
+  shownIn?: string
   words: { title: string; means: string; action: string }
   look?: 'main' | 'danger'
   /** Disables the action while a run is active. */
@@ -39,7 +41,7 @@ export function FileChangeDialog(props: FileChangeProps) {
   })
   async function run(): Promise<void> {
     const { kept, ...report } = await props.run(key, isOn)
-    sayRestored(conversationId, report, kept, toasts)
+    sayRestored(conversationId, report, kept, toasts, 'done', props.shownIn)
     refresh(conversationId)
   }
   const isReady = !isRunning && preview.isSuccess && hasSomethingToDo(preview.data)
