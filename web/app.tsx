@@ -16,6 +16,7 @@ import { HomeView } from './home/home-view.tsx'
 import { useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
 import { useNotice } from './notifications.ts'
+import { ProjectSwitcher } from './project-switcher.tsx'
 import { RestoreProvider } from './restoring/ask-restore.tsx'
 import { useAbout, useMay } from './scopes.ts'
 import { explain, keys, queries, refresh, server } from './server.ts'
@@ -108,7 +109,7 @@ function Page() {
         <footer className="about">
           {about.data && (
             <>
-              <span title={about.data.workspace_id}>{about.data.project}</span>
+              <ProjectSwitcher name={about.data.project} />
               <span className={about.data.model.is_demo ? 'model demo' : 'model'}>
                 {about.data.model.is_demo ? text.demoModel : about.data.model.name}
               </span>

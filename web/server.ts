@@ -21,6 +21,7 @@ export const queries = new QueryClient({
 export const keys = {
   about: ['about'] as const,
   ready: ['ready'] as const,
+  projects: ['projects'] as const,
   models: ['models'] as const,
   agents: ['agents'] as const,
   rules: ['rules'] as const,

@@ -10,6 +10,7 @@ export const text = {
   skip: 'Skip to the conversation',
   openList: 'Conversations',
   closeList: 'Close conversation list',
+  projects: { choose: 'Project' },
   demoModel: 'Demo model: a script, not an AI',
   loading: 'Loading …',
   looking: 'Loading …',

@@ -3,8 +3,10 @@ import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { prepareDataDir, preparePrivateDir, readServerNote } from '../data-dir.ts'
+import { createProjects, type Projects } from '../server/projects.ts'
 import { InUse, type RunningServer, startServer } from '../server/server.ts'
 import { adoptMoved, lostProjects, moveOldDataDir, trust, untrustedPart } from '../trust.ts'
+import { collect } from './arguments.ts'
 import { openBrowser } from './open-browser.ts'
 import { commandWith, configOf } from './options.ts'
 import { bold, CommandError, dim, printable } from './output.ts'
@@ -48,6 +50,7 @@ export function serveCommand(): Command {
     .description('Serve the project in this folder')
     .option('--trust', 'trust the current waymark.config.json, and a data folder created elsewhere')
     .option('--moved-from <dir>', 'continue the history of the project that was in this folder')
+    .option('--also <dir>', 'serve this project too, at the next port; repeatable', collect)
     .option('--open', 'open the page in the browser')
     .addHelpText(
       'after',
@@ -55,6 +58,7 @@ export function serveCommand(): Command {
 Examples:
   waymark serve --open
   waymark serve --project ../shop --port 5000
+  waymark serve --also ../shop --also ../docs    # one process, a switcher in the page
   waymark serve --tools run_command=allow
   OPENAI_API_KEY=… waymark serve --model gpt-5.5
   waymark serve --base-url http://127.0.0.1:11434/v1 --model qwen3-coder
@@ -65,23 +69,21 @@ Examples:
 
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
-  await checkTrust(config, flags.trust === true)
-  await bringHistory(config, flags.movedFrom)
-  await preparePrivateDir(config.privateDir, config.project)
-  await prepareDataDir(config.dataDir)
-  // Confirmed with --trust, or new.
-  await trust(config)
+  await prepare(config, flags)
+  const more = await otherProjects(config, flags)
   // Keep serving when the reader of stdout closes the pipe.
   process.stdout.removeAllListeners('error').on('error', () => {})
-  const server = await startServer(config).catch(async (error: unknown) => {
-    if (isPortInUse(error)) {
-      throw new CommandError(`port ${config.port} is in use; choose another with --port`)
-    }
-    if (!(error instanceof InUse)) throw error
-    const note = await readServerNote(config.privateDir)
-    const where = note ? ` at ${note.url} (process ${note.pid})` : ''
-    throw new CommandError(`a server for this project is already running${where}`)
-  })
+  const projects = createProjects()
+  const servers: RunningServer[] = []
+  const closeAll = async () => void (await Promise.all(servers.map((one) => one.close())))
+  const server = await start(config, projects)
+  servers.push(server)
+  try {
+    for (const one of more) servers.push(await start(one, projects))
+  } catch (error) {
+    await closeAll()
+    throw error
+  }
   console.log(`${bold('Waymark')} serves ${config.project}
 
   Open     ${server.loginUrl}
@@ -90,6 +92,9 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   Model    ${modelText(server.model)}
   Commands ${sandboxText(server.sandbox)}
   Stop     Ctrl-C`)
+  for (const [index, { project }] of more.entries()) {
+    console.log(`\n${bold('Also')}     ${project}\n  Open     ${servers[index + 1]?.loginUrl}`)
+  }
   void server.modelProblem.then((problem) => {
     if (problem !== null) console.log(`\n  ${bold('Model problem')}  ${printable(problem)}`)
   })
@@ -98,7 +103,51 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
   }
   await stopSignal()
   console.log('Stopping …')
-  await server.close()
+  await closeAll()
+}
+
+async function prepare(config: Config, flags: Record<string, unknown>): Promise<void> {
+  await checkTrust(config, flags.trust === true)
+  await bringHistory(config, flags.movedFrom)
+  await preparePrivateDir(config.privateDir, config.project)
+  await prepareDataDir(config.dataDir)
+  // Confirmed with --trust, or new.
+  await trust(config)
+}
+
+async function start(config: Config, projects: Projects): Promise<RunningServer> {
+  return await startServer(config, projects).catch(async (error: unknown) => {
+    if (isPortInUse(error)) {
+      throw new CommandError(`port ${config.port} is in use; choose another with --port`)
+    }
+    if (!(error instanceof InUse)) throw error
+    const note = await readServerNote(config.privateDir)
+    const where = note ? ` at ${note.url} (process ${note.pid})` : ''
+    throw new CommandError(`a server for ${config.project} is already running${where}`)
+  })
+}
+
+/** The projects of `--also`, each with its own settings and the next free place after the first one's port. */
+async function otherProjects(first: Config, flags: Record<string, unknown>): Promise<Config[]> {
+  const folders = (flags.also ?? []) as string[]
+  if (folders.length === 0) return []
+  for (const name of ['dataDir', 'workspaceId', 'movedFrom']) {
+    if (flags[name] !== undefined)
+      throw new CommandError(
+        `--also can't be combined with --${name.replaceAll(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`,
+      )
+  }
+  const configs: Config[] = []
+  for (const [index, folder] of folders.entries()) {
+    const port = first.port === 0 ? 0 : first.port + index + 1
+    // Each project has its own token, even if the first one's is set for this process.
+    const config = { ...configOf({ ...flags, project: folder, port }), token: null }
+    if ([first, ...configs].some((one) => one.dataDir === config.dataDir))
+      throw new CommandError(`${config.project} is named twice`)
+    await prepare(config, flags)
+    configs.push(config)
+  }
+  return configs
 }
 
 /** Adopts existing history: from the project folder, where earlier versions kept it, or from the project's former path. */

@@ -37,7 +37,7 @@ import type {
   SendMessage,
   Stopped,
 } from '../protocol/api/runs.ts'
-import type { About, AgentList, ModelList } from '../protocol/api/service.ts'
+import type { About, AgentList, ModelList, ProjectLink, ProjectList } from '../protocol/api/service.ts'
 import type { KeepTerminal, Terminal } from '../protocol/api/terminals.ts'
 import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
@@ -123,6 +123,10 @@ export interface Client {
   events(id: string, query?: Paging & { before?: number | undefined }): Promise<EventsPage>
   /** Describes the server, and what the token may do on it. */
   about(): Promise<About>
+  /** The projects of the server's process. */
+  projects(): Promise<ProjectList>
+  /** A link that signs one browser in to another project of the process. */
+  projectLink(workspaceId: string): Promise<ProjectLink>
   /** The models that a conversation can choose from. */
   models(): Promise<ModelList>
   /** The hosted agents that conversations can choose. */
@@ -247,6 +251,9 @@ export function createClient(options: ClientOptions): Client {
     },
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
+    projects: () => json('/projects'),
+    projectLink: (workspaceId) =>
+      json(`/projects/${encodeURIComponent(workspaceId)}/link`, { method: 'POST' }),
     models: () => json('/models'),
     agents: () => json('/agents'),
     keepTerminal: (id, body) => json(`/terminals/${encodeURIComponent(id)}`, { method: 'PUT', body }),

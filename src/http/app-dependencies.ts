@@ -14,7 +14,7 @@ import type { Responses } from '../core/responses.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { About, AgentList, ModelList } from '../protocol/api/service.ts'
+import type { About, AgentList, ModelList, ProjectList } from '../protocol/api/service.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import type { HttpMetrics } from './metrics.ts'
 import type { WebFiles } from './web-files.ts'
@@ -74,6 +74,12 @@ export interface AppDependencies {
   /** The models that conversations can choose from. */
   listModels(): Promise<ModelList['items']>
   listAgents(): AgentList['items']
+  /** All projects of this process. */
+  projects: {
+    list(current: string): ProjectList['items']
+    /** A link that signs in one browser, once; null if the project is not served here. */
+    link(workspaceId: string): string | null
+  }
   /** The page; null when it has not been built. */
   web: WebFiles | null
   /** Host names that the server answers for, in addition to loopback. */

@@ -85,6 +85,18 @@ describe('the served page', () => {
     })
   })
 
+  it('[T15] lists projects and links to them only for the token of the person who started the server', async () => {
+    const { items } = await server.client.projects()
+    const own = items[0]?.workspace_id ?? ''
+    expect((await server.client.projectLink(own)).url).toContain('/login?code=')
+    for (const tenant of ['default', 'others']) {
+      const headers = { Authorization: `Bearer ${await server.tokenFor(tenant, ['admin'])}` }
+      expect(await (await server.call('/projects', { headers })).json()).toEqual({ items: [] })
+      const link = await server.call(`/projects/${own}/link`, { method: 'POST', headers })
+      expect(link.status).toBe(404)
+    }
+  })
+
   it('refuses to page the ledger in both directions at once', async () => {
     const { id } = await server.client.createConversation()
     const answer = await server.call(`/conversations/${id}/ledger/events?before=5&cursor=x`)

@@ -23,6 +23,7 @@ import { type Answering, startAnswering } from './answering.ts'
 import { createLog } from './logger.ts'
 import type { ModelNote } from './models.ts'
 import { openProjectFiles, type ProjectFiles } from './project-files.ts'
+import { createProjects } from './projects.ts'
 import { COLLECT_LOCK, openStore, type Store } from './store.ts'
 import { systemClock } from './system-clock.ts'
 import { registerLocalToken } from './tokens.ts'
@@ -46,11 +47,13 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
+const MOST_LINKS = 20
+
 /** Another server uses this data folder; two servers would not notice each other's frames. */
 export class InUse extends Error {}
 
-/** Assembles and starts the server. */
-export async function startServer(given: Config): Promise<RunningServer> {
+/** Assembles and starts the server of a project. `projects` are all that this process serves. */
+export async function startServer(given: Config, projects = createProjects()): Promise<RunningServer> {
   // The HTTP layer loads while the store opens: together they are most of the start-up time.
   const loading = import('../http/serve.ts')
   await preparePrivateDir(given.privateDir, given.project)
@@ -102,9 +105,9 @@ export async function startServer(given: Config): Promise<RunningServer> {
 
     const { ledger, tokens, queue } = store
     const { host, port, workspaceId } = config
-    const loginCode = newSecret()
     const { serveHttp, readWebFiles } = await loading
-    const signIn = { loginCodes: new Set([loginCode]), localToken: token }
+    const loginCodes = new Set<string>()
+    const signIn = { loginCodes, localToken: token }
     const address = { host, port, allowedHosts: [...config.allowedHosts, hostInUrl(host)] }
     const parts = { ledger, queue, tokens, log, workspaceId, sessions: files.sessions }
     const isOnlyServer = store.isSingleProcess
@@ -129,6 +132,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
       about: aboutNow,
       listModels: models.list,
       listAgents: answering.listAgents,
+      projects,
       web: readWebFiles(webFolder()),
     }
     http = await serveHttp({
@@ -146,9 +150,17 @@ export async function startServer(given: Config): Promise<RunningServer> {
     const url = `http://${hostInUrl(host)}:${http.port}`
     ownUrl = url
     const withdraw = await announceServer(config.privateDir, url)
+    const newLoginUrl = () => {
+      const code = newSecret()
+      loginCodes.add(code)
+      // A link that was never opened must not stay valid for ever, nor fill the memory.
+      for (const old of [...loginCodes].slice(0, -MOST_LINKS)) loginCodes.delete(old)
+      return `${url}/login?code=${code}`
+    }
+    const leave = projects.add({ workspaceId, name: about.project, url, newLoginUrl })
     return {
       url,
-      loginUrl: `${url}/login?code=${loginCode}`,
+      loginUrl: newLoginUrl(),
       token,
       ledger,
       queue,
@@ -158,6 +170,7 @@ export async function startServer(given: Config): Promise<RunningServer> {
       modelProblem: answering.models.checked,
       sandbox: answering.sandbox,
       async close() {
+        leave()
         await withdraw()
         await close()
       },

@@ -39,11 +39,16 @@ afterAll(async () => {
   rmSync(project, { recursive: true, force: true })
 })
 
+/** Without the data folder, in which the server creates and deletes files meanwhile. */
 const files = () =>
-  readdirSync(project, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && !entry.parentPath.includes('.waymark'))
-    .map((entry) => relative(project, join(entry.parentPath, entry.name)))
+  readdirSync(project, { withFileTypes: true })
+    .filter((entry) => entry.name !== '.waymark')
+    .flatMap((entry) => (entry.isDirectory() ? below(entry.name) : [entry.name]))
     .toSorted()
+const below = (folder: string) =>
+  readdirSync(join(project, folder), { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(project, join(entry.parentPath, entry.name)))
 
 /** All of the same length, so that a change shows neither in the size nor, within a moment, in the time. */
 const words = ['harbour', 'lantern', 'thicket', 'granite', 'meadows']

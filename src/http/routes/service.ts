@@ -1,7 +1,15 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
-import { aboutSchema, agentListSchema, modelListSchema } from '../../protocol/api/service.ts'
+import type { Token } from '../../core/tokens.ts'
+import {
+  aboutSchema,
+  agentListSchema,
+  modelListSchema,
+  projectLinkSchema,
+  projectListSchema,
+} from '../../protocol/api/service.ts'
+import { WaymarkError } from '../../protocol/errors.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
-import { requireScope } from '../auth.ts'
+import { findCaller, requireScope } from '../auth.ts'
 import { json, problems } from '../openapi.ts'
 
 const status = z.object({ status: z.string() })
@@ -56,11 +64,48 @@ const agents = createRoute({
   responses: { 200: json(agentListSchema, 'Agents'), ...problems },
 })
 
+const projects = createRoute({
+  method: 'get',
+  path: '/projects',
+  summary: 'The projects that this process serves, each at its own address',
+  middleware: [requireScope('admin')] as const,
+  responses: { 200: json(projectListSchema, 'Projects'), ...problems },
+})
+
+const projectLink = createRoute({
+  method: 'post',
+  path: '/projects/{workspace_id}/link',
+  summary: 'Create a link that signs one browser in to another project of this process',
+  middleware: [requireScope('admin')] as const,
+  request: {
+    params: z.object({
+      workspace_id: z.string().meta({ param: { name: 'workspace_id', in: 'path' } }),
+    }),
+  },
+  responses: { 200: json(projectLinkSchema, 'The link'), ...problems },
+})
+
 /** Not at the root, because they need a token. */
 export function addAboutRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(models, async (c) => c.json({ items: await deps.listModels() }, 200))
   app.openapi(agents, (c) => c.json({ items: deps.listAgents() }, 200))
+  app.openapi(projects, async (c) => {
+    const mayList = await isLocal(deps, c.get('caller'))
+    return c.json({ items: mayList ? deps.projects.list(deps.workspaceId) : [] }, 200)
+  })
+  app.openapi(projectLink, async (c) => {
+    const { workspace_id } = c.req.valid('param')
+    const url = (await isLocal(deps, c.get('caller'))) ? deps.projects.link(workspace_id) : null
+    if (url === null) throw new WaymarkError('not_found', 'This server has no such project.')
+    return c.json({ url }, 200)
+  })
   app.openapi(about, (c) => c.json({ ...deps.about(), scopes: c.get('caller').scopes }, 200))
+}
+
+/** True for the token of the person who started the server, and for browsers that signed in with it. */
+async function isLocal(deps: AppDependencies, { id, parentId }: Token): Promise<boolean> {
+  const local = await findCaller(deps, deps.localToken)
+  return local !== null && (id === local.id || parentId === local.id)
 }
 
 /** Endpoints for operators. Only the metrics need a token, because they cover all tenants. */

@@ -30,6 +30,31 @@ export const aboutSchema = z
   .meta({ id: 'About' })
 export type About = z.infer<typeof aboutSchema>
 
+/** The projects that this process serves, each at its own address. */
+export const projectListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        workspace_id: z.string(),
+        /** The folder's name. */
+        name: z.string(),
+        url: z.string(),
+        /** True for the project of this address. */
+        is_this: z.boolean(),
+      }),
+    ),
+  })
+  .meta({ id: 'ProjectList' })
+export type ProjectList = z.infer<typeof projectListSchema>
+
+export const projectLinkSchema = z
+  .object({
+    /** Signs in one browser, once. */
+    url: z.string(),
+  })
+  .meta({ id: 'ProjectLink' })
+export type ProjectLink = z.infer<typeof projectLinkSchema>
+
 export const agentListSchema = z
   .object({
     items: z.array(
