@@ -11,6 +11,15 @@ export const text = {
   openList: 'Conversations',
   closeList: 'Close conversation list',
   projects: { choose: 'Project' },
+  search: {
+    kinds: {
+      message: () => 'You',
+      answer: () => 'Agent',
+      call: (tool: string) => `Call of ${tool}`,
+      output: () => 'Output',
+      edit: (path: string) => `Edit of ${path}`,
+    },
+  },
   demoModel: 'Demo model: a script, not an AI',
   loading: 'Loading …',
   looking: 'Loading …',

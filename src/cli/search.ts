@@ -1,9 +1,10 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import { type SearchFilters, searchedKinds } from '../protocol/api/conversations.ts'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, dim, localTime, printable, printJson } from './output.ts'
 
-interface SearchFlags extends Record<string, unknown> {
+interface SearchFlags extends Record<string, unknown>, SearchFilters {
   conversation?: string
   limit?: string
   json?: boolean
@@ -11,19 +12,32 @@ interface SearchFlags extends Record<string, unknown> {
 
 export function searchCommand(): Command {
   return commandWith('search', ['project', 'dataDir', 'url'])
-    .description('Search the messages of all conversations')
-    .argument('<words...>', 'the text to find, ignoring case')
+    .description('Search what was said, called and edited in all conversations')
+    .argument('<words...>', 'the words to find, ignoring case; the last may be the start of a word')
     .option('-c, --conversation <id>', 'only this conversation')
-    .option('-n, --limit <count>', 'the number of messages to show', '20')
-    .option('--json', 'print the messages as JSON')
+    .addOption(new Option('--kind <kind>', 'only these').choices([...searchedKinds]))
+    .addOption(
+      new Option('--author <author>', 'only what a person or the agent said or did').choices([
+        'user',
+        'agent',
+      ]),
+    )
+    .option('--tool <name>', 'only calls of this tool')
+    .option('--path <path>', 'only calls and edits of this file or folder')
+    .option('--since <date>', 'only from this date on, e.g. 2026-11-01')
+    .option('--until <date>', 'only before this date')
+    .option('-n, --limit <count>', 'the number of results to show', '20')
+    .option('--json', 'print the results as JSON')
     .addHelpText(
       'after',
       `
-Lists the newest messages that contain the text. A message that forks share is listed once.
+Lists the newest results that have all words. What forks share is listed once.
 
 Examples:
   waymark search rounding
-  waymark search "exact totals" -c conv_01m7ge5wdas4rvsp14pjg3nkaf`,
+  waymark search exact totals -c conv_01m7ge5wdas4rvsp14pjg3nkaf
+  waymark search round --kind edit --path src/basket
+  waymark search npm test --tool run_command --since 2026-11-01`,
     )
     .action(async (words: string[], flags: SearchFlags) => {
       const client = await connect(flags)
@@ -31,16 +45,24 @@ Examples:
         q: words.join(' '),
         limit: Number(flags.limit),
         ...(flags.conversation === undefined ? {} : { conversation_id: flags.conversation }),
+        ...filtersIn(flags),
       })
       if (flags.json) return printJson(items)
-      if (items.length === 0) return console.log('No messages found.')
-      for (const { conversation_id, event_number, role, created_at, excerpt, match } of items) {
+      if (items.length === 0) return console.log('Nothing found.')
+      for (const { conversation_id, event_number, kind, tool, path, created_at, excerpt, match } of items) {
         const [from, to] = match
-        const who = role === 'user' ? 'you' : 'agent'
-        console.log(dim(`${conversation_id}  event ${event_number}  ${localTime(created_at)}  ${who}`))
+        const what = [kind, tool ?? path].filter((part) => part != null).join(' ')
+        console.log(
+          dim(`${conversation_id}  event ${event_number}  ${localTime(created_at)}  ${printable(what)}`),
+        )
         const [before, found, after] = [excerpt.slice(0, from), excerpt.slice(from, to), excerpt.slice(to)]
         console.log(`  ${printable(before)}${bold(printable(found))}${printable(after)}`)
       }
       if (has_more) console.log(dim(`Only the newest ${items.length} are shown; use --limit for more.`))
     })
+}
+
+function filtersIn({ kind, author, tool, path, since, until }: SearchFlags): SearchFilters {
+  const given = Object.entries({ kind, author, tool, path, since, until })
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
 }

@@ -11,6 +11,7 @@ import type {
   ConversationList,
   CreateConversation,
   PatchConversation,
+  SearchFilters,
   SearchResults,
 } from '../protocol/api/conversations.ts'
 import type { EventsPage, MessageList } from '../protocol/api/ledger.ts'
@@ -81,7 +82,9 @@ export interface Client {
   createConversation(body?: CreateConversation, options?: { idempotencyKey?: string }): Promise<Conversation>
   listConversations(query?: Paging & { q?: string }): Promise<ConversationList>
   /** Messages that contain a text, newest first, with excerpts. */
-  search(query: { q: string; conversation_id?: string; limit?: number }): Promise<SearchResults>
+  search(
+    query: SearchFilters & { q: string; conversation_id?: string; limit?: number },
+  ): Promise<SearchResults>
   conversation(id: string): Promise<Conversation>
   changeConversation(id: string, patch: PatchConversation): Promise<Conversation>
   deleteConversation(id: string): Promise<DeletedConversation>

@@ -1,3 +1,5 @@
+import type { SearchTerms } from './search.ts'
+
 /** A piece of a text around the first match of a search. */
 export interface Excerpt {
   text: string
@@ -8,10 +10,11 @@ export interface Excerpt {
 const BEFORE = 60
 const AFTER = 140
 
-/** Finds the search in the text, ignoring case; null if it isn't there. White space is collapsed. */
-export function excerptOf(text: string, search: string): Excerpt | null {
-  const [found, length] = matchIn(text, search)
-  if (found < 0) return null
+/** The text around the first of these words that it has; otherwise its start. White space is collapsed. */
+export function excerptOf(text: string, { words, prefix }: SearchTerms): Excerpt {
+  const terms = prefix === null ? words : [prefix, ...words]
+  const matches = terms.map((term) => matchIn(text, term))
+  const [found, length] = matches.find(([at]) => at >= 0) ?? [0, 0]
   const from = Math.max(0, found - BEFORE)
   const start = from === 0 ? 0 : wordStart(text, from, found)
   const before = collapsed(text.slice(start, found), start > 0)

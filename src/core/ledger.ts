@@ -6,6 +6,7 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId, RunId, SegmentId } from '../protocol/ids.ts'
 import type { Excerpt } from './excerpt.ts'
 import type { LinePart } from './line.ts'
+import type { SearchedKind } from './search.ts'
 
 /**
  * The ledger: append-only segments of events, and the lines they form (docs/spec/ledger.md). Refusals throw a
@@ -225,18 +226,27 @@ export interface ConversationsQuery {
 
 export interface SearchQuery {
   tenant: string
+  /** The words to find; all must be there, and the last may be the start of a word. */
   search: string
   /** Only this conversation's line; default: all. */
   conversationId: ConversationId | null
+  kinds?: readonly SearchedKind[] | null
+  /** Only calls of this tool. */
+  tool?: string | null
+  /** Only calls and edits of this file, or of files in this folder. */
+  path?: string | null
+  since?: string | null
+  until?: string | null
   limit: number
 }
 
-/** A message that contains the text of a search. */
+/** An event that has the words of a search. */
 export interface SearchHit {
   conversationId: string
   eventNumber: number
-  messageId: string
-  role: 'user' | 'assistant'
+  kind: SearchedKind
+  tool: string | null
+  path: string | null
   createdAt: string
   excerpt: Excerpt
 }

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import type { FrameKind } from '../protocol/frame-kinds.ts'
+import { indexedWords, isSearched, type SearchedKind, searchedTextOf } from './search.ts'
 
 /**
  * Projections are read models that can be rebuilt from the ledger. Each row is keyed by the event it comes from, so
@@ -24,6 +25,7 @@ export interface ProjectionRows {
   file_edits: FileEditRow[]
   memories: MemoryRow[]
   attachments: AttachmentRow[]
+  searched: SearchedRow[]
 }
 
 export interface MessageRow {
@@ -113,6 +115,18 @@ export interface AttachmentRow {
   bytes: number
 }
 
+/** An event that a search can find. */
+export interface SearchedRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  kind: SearchedKind
+  tool: string | null
+  path: string | null
+  created_at: string
+  words: string
+}
+
 /** An event that shortened the model's memory, or restored it. */
 export interface MemoryRow {
   segment: number
@@ -153,6 +167,7 @@ export const projectionTables = [
   'file_edits',
   'memories',
   'attachments',
+  'searched',
 ] as const
 
 const SEARCHED_CHARACTERS = 65_536
@@ -252,7 +267,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
 }
 
 export function isProjected(kind: string): boolean {
-  return Object.hasOwn(projectors, kind)
+  return Object.hasOwn(projectors, kind) || isSearched(kind)
 }
 
 export function emptyRows(): ProjectionRows {
@@ -267,6 +282,7 @@ export function emptyRows(): ProjectionRows {
     file_edits: [],
     memories: [],
     attachments: [],
+    searched: [],
   }
 }
 
@@ -277,6 +293,16 @@ export function projectFrame(
   frame: Record<string, unknown>,
 ): void {
   projectors[frame.kind as FrameKind]?.(rows, place, frame)
+  const searched = searchedTextOf(frame)
+  if (!searched) return
+  const { kind, text, tool, path } = searched
+  rows.searched.push({
+    ...placeColumns(place),
+    kind,
+    tool: tool === null ? null : storable(tool),
+    path: path === null ? null : storable(path),
+    words: indexedWords(text),
+  })
 }
 
 export function searchable(text: string): string {

@@ -2,6 +2,7 @@ import type { BlobStore } from '../core/blobs.ts'
 import type { Clock } from '../core/clock.ts'
 import { excerptOf } from '../core/excerpt.ts'
 import type { Ledger, MessagesPage, Page, PageQuery, SearchHit } from '../core/ledger.ts'
+import { searchedTextOf, termsOf } from '../core/search.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import type { Message } from '../protocol/api/ledger.ts'
 import { formatCursor } from '../protocol/cursor.ts'
@@ -128,13 +129,23 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
       return { items, next: more && last ? { updatedAt: last.updated_at, id: last.id } : null }
     },
     async search(query) {
-      const { items: found, more } = await database.read('searchMessages', query)
+      const terms = termsOf(query.search)
+      if (terms === null) return { items: [], more: false }
+      const { kinds = null, tool = null, path = null, since = null, until = null } = query
+      const { tenant, conversationId, limit } = query
+      const filters = { kinds, tool, path, since, until }
+      const { items: found, more } = await database.read('searchLedger', {
+        tenant,
+        terms,
+        conversationId,
+        limit,
+        ...filters,
+      })
       const items: SearchHit[] = []
       for (const { frame, blob, seq: eventNumber, ...hit } of found) {
-        const text = contentIn(blob === null ? frame : await unspill(blobs, frame, blob))
-        // The index holds the start of a text, in lower case, which may differ in length.
-        const excerpt = excerptOf(text, query.search) ?? { text: text.slice(0, 200), match: [0, 0] }
-        items.push({ ...hit, eventNumber, excerpt })
+        const whole = blob === null ? frame : await unspill(blobs, frame, blob)
+        const text = searchedTextOf(JSON.parse(whole) as Record<string, unknown>)?.text ?? ''
+        items.push({ ...hit, eventNumber, excerpt: excerptOf(text, terms) })
       }
       return { items, more }
     },
@@ -158,6 +169,7 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
 }
 
 /** The text of a message or an answer. */
+
 function contentIn(text: string): string {
   const frame = JSON.parse(text) as Frame<'message.user' | 'final'>
   return frame.kind === 'final' ? (frame.final.response_text ?? '') : frame.content

@@ -41,7 +41,7 @@ describe('command line', () => {
   it('serve refuses to start twice for one project', async () => {
     const { code, stderr } = await run('serve')
     expect(code).toBe(1)
-    expect(stderr).toMatch(/^waymark: a server for this project is already running at http/)
+    expect(stderr).toMatch(/^waymark: a server for \S+ is already running at http/)
   })
 
   it('log shows the most recent conversation without control characters, and its frames with --json', async () => {

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { Ledger, Page, RunHold } from '../../src/core/ledger.ts'
+import { isFound, searchedTextOf, termsOf } from '../../src/core/search.ts'
 import { workStateOf } from '../../src/core/work-sessions.ts'
 import type { Cursor } from '../../src/protocol/cursor.ts'
 import type { WaymarkError } from '../../src/protocol/errors.ts'
@@ -29,7 +30,13 @@ export type Command =
   | { type: 'follow'; where: number; limit: number }
 
 const text = fc.oneof(
-  { weight: 40, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
+  { weight: 30, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
+  {
+    weight: 10,
+    arbitrary: fc
+      .array(fc.constantFrom('basketTotal', 'basket', 'TOTAL', 'Größe', 'ΟΔΟΣ', '世界', 'file_edits', '42'))
+      .map((words) => words.join(' ')),
+  },
   { weight: 1, arbitrary: fc.nat(3).map((which) => String(which).repeat(1_100_000)) },
 )
 const pick = fc.nat({ max: 1_000_000 })
@@ -469,14 +476,15 @@ export async function checkFollower(simulation: Simulation, follower: Follower):
   await follower.done
 }
 
-/** A search finds every message on a current line that contains the text, each once, as a scan of the lines does. */
+/** A search finds every event on a current line that has the words, each once, as a scan of the lines does. */
 export async function checkSearch(simulation: Simulation, search: string): Promise<void> {
   const lines = simulation.conversations.filter(({ removedAt }) => removedAt === null)
   const found = new Map<string, string>()
+  const terms = termsOf(search)
   for (const { line } of lines) {
     for (const { place, text } of line) {
-      const said = searchedText(JSON.parse(text) as AnyFrame)
-      if (said?.toLowerCase().includes(search.toLowerCase())) found.set(place, said)
+      const said = searchedTextOf(JSON.parse(text) as Record<string, unknown>)
+      if (said && terms && isFound(said.text, terms)) found.set(place, said.text)
     }
   }
   const { items, more } = await simulation.ledger.search({
@@ -492,12 +500,4 @@ export async function checkSearch(simulation: Simulation, search: string): Promi
   })
   expect(new Set(places)).toEqual(new Set(found.keys()))
   expect(places.length).toBe(found.size)
-}
-
-/** The index holds the start of a text. */
-function searchedText(frame: AnyFrame): string | null {
-  const { kind } = frame
-  if (kind === 'message.user') return (frame as Frame<'message.user'>).content.slice(0, 65_536)
-  if (kind !== 'final') return null
-  return ((frame as Frame<'final'>).final.response_text ?? '').slice(0, 65_536)
 }

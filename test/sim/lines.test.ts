@@ -32,7 +32,20 @@ for (const engine of ['SQLite', 'Postgres'] as const) {
               if (conversation.removedAt === null) await checkLine(simulation, conversation, limit)
             }
             for (const follower of simulation.followers) await checkFollower(simulation, follower)
-            for (const search of ['a', 'E', '00', 'said']) await checkSearch(simulation, search)
+            const searches = [
+              'a',
+              'E',
+              '00',
+              'total',
+              'basket total ',
+              'GRÖ',
+              'οδος ',
+              '世',
+              'edits',
+              'bas 4',
+              '%',
+            ]
+            for (const search of searches) await checkSearch(simulation, search)
           },
         ),
         { numRuns: rounds(20, 400) },

@@ -8,6 +8,7 @@ import {
   listConversationsQuery,
   patchConversationSchema,
   type Settings,
+  searchedKinds,
   searchQuery,
   searchResultsSchema,
 } from '../../protocol/api/conversations.ts'
@@ -43,10 +44,11 @@ const list = createRoute({
 const search = createRoute({
   method: 'get',
   path: '/search',
-  summary: 'Search the messages of all conversations, newest first, with excerpts; forks count once',
+  summary:
+    'Search messages, answers, calls, outputs and edits, newest first, with excerpts; forks count once',
   middleware: access('conversations:read'),
   request: { query: searchQuery },
-  responses: { 200: json(searchResultsSchema, 'The newest messages that contain the text'), ...problems },
+  responses: { 200: json(searchResultsSchema, 'The newest events that have all words'), ...problems },
 })
 
 const read = createRoute({
@@ -154,18 +156,23 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
   })
 
   app.openapi(search, async (c) => {
-    const { q, conversation_id, limit } = c.req.valid('query')
+    const { q, conversation_id, kind, author, tool, path, since, until, limit } = c.req.valid('query')
+    const byAuthor = author && searchedKinds.filter((one) => (one === 'message') === (author === 'user'))
+    const kinds = kind === undefined ? (byAuthor ?? null) : (byAuthor ?? [kind]).filter((one) => one === kind)
+    if (kinds?.length === 0) return c.json({ items: [], has_more: false }, 200)
     const { items, more } = await ledger.search({
       tenant: c.get('caller').tenant,
       search: q,
       conversationId: conversation_id === undefined ? null : conversationId(conversation_id),
+      ...{ kinds, tool: tool ?? null, path: path ?? null, since: since ?? null, until: until ?? null },
       limit,
     })
     const found = items.map(({ excerpt, ...hit }) => ({
       conversation_id: hit.conversationId,
       event_number: hit.eventNumber,
-      message_id: hit.messageId,
-      role: hit.role,
+      kind: hit.kind,
+      tool: hit.tool,
+      path: hit.path,
       created_at: hit.createdAt,
       excerpt: excerpt.text,
       match: excerpt.match,

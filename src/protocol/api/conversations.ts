@@ -96,12 +96,29 @@ export const conversationListSchema = z
   .meta({ id: 'ConversationList' })
 export type ConversationList = z.infer<typeof conversationListSchema>
 
+/** What a search finds: what people and agents said, the calls with their outputs, and the edits. */
+export const searchedKinds = ['message', 'answer', 'call', 'output', 'edit'] as const
+const time = z.iso.date().or(z.iso.datetime())
+
 export const searchQuery = z.object({
+  /** The words to find; all must be there, and the last may be the start of a word. */
   q: text(200).min(1),
-  /** Only messages on this conversation's line. */
+  /** Only events on this conversation's line. */
   conversation_id: z.string().optional(),
+  kind: z.enum(searchedKinds).optional(),
+  /** `user`: only messages; `agent`: everything else. */
+  author: z.enum(['user', 'agent']).optional(),
+  /** Only calls of this tool. */
+  tool: name.optional(),
+  /** Only calls and edits of this file, or of files in this folder. */
+  path: text(4096).min(1).optional(),
+  /** Times as in frames: `2026-11-18T14:02:00.000Z`, or only a date. */
+  since: time.optional(),
+  until: time.optional(),
   limit: limit(50, MAX_LIST_LIMIT),
 })
+
+export type SearchFilters = Omit<z.input<typeof searchQuery>, 'q' | 'conversation_id' | 'limit'>
 
 export const searchResultsSchema = z
   .object({
@@ -109,10 +126,11 @@ export const searchResultsSchema = z
       z.object({
         conversation_id: z.string(),
         event_number: z.int(),
-        message_id: z.string(),
-        role: z.enum(['user', 'assistant']),
+        kind: z.enum(searchedKinds),
+        tool: z.string().nullable(),
+        path: z.string().nullable(),
         created_at: z.string(),
-        /** A piece of the message around the match. */
+        /** A piece of the text around the first match. */
         excerpt: z.string(),
         /** The match within the excerpt: its first character, and the one after its last. */
         match: z.tuple([z.int(), z.int()]),

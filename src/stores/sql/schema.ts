@@ -7,6 +7,7 @@ import type {
   FileEditRow,
   MemoryRow,
   MessageRow,
+  SearchedRow,
   SessionClosingRow,
   TitleRow,
   ToolOutputRow,
@@ -150,6 +151,7 @@ export interface Schema {
   file_edits: FileEditRow
   memories: MemoryRow
   attachments: AttachmentRow
+  searched: SearchedRow
   /** One row per workspace, used as its lock; during a restore or reset it describes the change. */
   workspaces: {
     id: string
@@ -365,6 +367,16 @@ export const bulkTypes = {
     name: 'text',
     sha256: 'text',
     bytes: 'bigint',
+  },
+  searched: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    kind: 'text',
+    tool: 'text',
+    path: 'text',
+    created_at: 'text',
+    words: 'text',
   },
   memories: {
     segment: 'bigint',

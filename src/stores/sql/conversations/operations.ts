@@ -4,13 +4,13 @@ import { changeConversation, removeConversation, undoRemoveConversation } from '
 import { createConversation } from './create-conversation.ts'
 import { answeredBefore } from './idempotency.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
-import { searchMessages } from './search-messages.ts'
+import { searchLedger } from './search-ledger.ts'
 
 export const reads = {
   readConversation: read(readConversation),
   ownsConversation: read(ownsConversation),
   listConversations: read(listConversations, { isSlow: ({ search }) => search !== null, hasBudget: true }),
-  searchMessages: read(searchMessages, { isSlow: true, hasBudget: true }),
+  searchLedger: read(searchLedger, { isSlow: true, hasBudget: true }),
   answeredBefore: read(answeredBefore),
   readAudit: read(readAudit),
 }
