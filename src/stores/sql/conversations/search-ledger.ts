@@ -39,7 +39,8 @@ interface HitRow {
 
 const BATCH = 200
 const MAX_BATCHES = 20
-/** A frequent word has enough results among the newest rows: reading those is faster than sorting all that have it. */
+/** Words of more rows than this are frequent: the newest rows have enough of them, and sorting all would take longer. */
+const FEW = 1000
 const NEWEST = 4000
 
 /**
@@ -50,7 +51,7 @@ export function* searchLedger(
   dialect: Dialect,
   query: LedgerSearch,
 ): Script<{ items: FoundEvent[]; more: boolean }> {
-  if (query.conversationId === null) {
+  if (yield* isFrequent(dialect, query)) {
     const hits = yield* all(newestHits(dialect, query))
     const found = yield* reachedHits(dialect, query, hits)
     if (found.length > query.limit) {
@@ -72,15 +73,37 @@ export function* searchLedger(
 const columns = sql`s.segment, s.seq, s.conversation_id, s.kind, s.tool, s.path, s.created_at`
 const newestFirst = sql`order by s.created_at desc, s.segment desc, s.seq desc`
 
+/** Counts no further than it must. */
+function* isFrequent({ db, name }: Dialect, { terms, conversationId }: LedgerSearch): Script<boolean> {
+  // SQLite's index can be read for some segments only, which is fast for any word.
+  if (name === 'sqlite' && conversationId !== null) return false
+  const rows =
+    name === 'sqlite'
+      ? sql`searched_words w where w.searched_words match ${ftsQuery(terms)}`
+      : sql`searched s where s.vector @@ ${tsquery(terms)}`
+  const [counted] = yield* all({
+    compile: () =>
+      sql<{ found: number }>`select count(*) as found from (
+        select 1 as one from ${rows} limit ${FEW + 1}
+      ) as some`.compile(db),
+  })
+  return Number(counted?.found ?? 0) > FEW
+}
+
 /** The hits among the newest rows. */
 function newestHits(dialect: Dialect, query: LedgerSearch) {
   const { db, name } = dialect
   const hasWords = name === 'sqlite' ? containsWords(query.terms) : sql`s.vector @@ ${tsquery(query.terms)}`
+  const newest =
+    query.conversationId === null
+      ? sql`(select * from searched s ${newestFirst} limit ${NEWEST}) s`
+      : sql`above cross join lateral (
+          select * from searched s where s.segment = above.segment order by s.seq desc limit ${NEWEST}
+        ) s`
   return {
     compile: () =>
-      sql<HitRow>`select ${columns} from (
-          select * from searched s ${newestFirst} limit ${NEWEST}
-        ) s join conversations c on c.id = s.conversation_id
+      sql<HitRow>`${ancestry(query.conversationId)} select ${columns} from ${newest}
+        join conversations c on c.id = s.conversation_id
         where ${hasWords} and ${filters(query)} ${newestFirst} limit ${BATCH}`.compile(db),
   }
 }

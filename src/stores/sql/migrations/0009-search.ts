@@ -23,7 +23,7 @@ export const searchTables = [
     sqlite: `create trigger searched_added after insert on searched begin
       insert into searched_words (rowid, words) values (new.segment * 4294967296 + new.seq, new.words);
     end`,
-    postgres: 'create index searched_by_word on searched using gin (vector)',
+    postgres: 'create index searched_by_word on searched using gin (vector) with (fastupdate = off)',
   },
   {
     sqlite: `create trigger searched_removed after delete on searched begin
