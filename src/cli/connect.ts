@@ -5,7 +5,7 @@ import { readServerNote, readToken } from '../data-dir.ts'
 import type { Conversation } from '../protocol/api/conversations.ts'
 import { untrustedPart } from '../trust.ts'
 import { configAbove } from './options.ts'
-import { CommandError, printable } from './output.ts'
+import { CommandError, printable, say } from './output.ts'
 
 /** Connects to the server named in the settings, or to the one running for this project. */
 export async function connect(flags: Record<string, unknown>): Promise<Client> {
@@ -66,8 +66,7 @@ export async function warnIfUnlisted(client: Client, model: string): Promise<voi
   const isListed = items.some(({ name, models }) =>
     models.some((one) => model === one || model === `${name}/${one}`),
   )
-  if (!isListed)
-    console.error(`waymark: no server lists a model named ${printable(model)}; see \`waymark models\``)
+  if (!isListed) say(`waymark: no server lists a model named ${printable(model)}; see \`waymark models\``)
 }
 
 /** Like `conversationId`, but creates a conversation when requested or when none exists. */

@@ -38,7 +38,7 @@ export function forkCommand(): Command {
       'after',
       `
 The history is shared, not copied. \`waymark log\` shows the events and messages to fork at. To bring changes from a fork's
-working copy into another conversation, run \`waymark approve\` in the fork, then \`waymark restore\` that commit in the other.
+working copy into its parent, run \`waymark adopt\`.
 
 Examples:
   waymark fork

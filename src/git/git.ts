@@ -49,8 +49,6 @@ export interface GitCall {
   workTree?: string
   timeoutMs?: number
   maxOutput?: number
-  /** An exit code other than 0 that is no failure. */
-  okCode?: number
 }
 
 /** Runs git to completion and returns its output. */
@@ -69,7 +67,7 @@ export async function runGit(call: GitCall): Promise<Buffer> {
         ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
       },
       (error, stdout, stderr) => {
-        if (!error || (call.okCode !== undefined && error.code === call.okCode)) return resolve(stdout)
+        if (!error) return resolve(stdout)
         const name = args.find((arg) => !arg.startsWith('-') && !arg.includes('='))
         reject(new GitFailed(`git ${name}: ${stderr.toString().trim() || error.message}`))
       },

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -93,13 +94,94 @@ describe('adopting the files of a fork', () => {
     expect(read(project, 'a.txt')).toBe('fork again\n')
   })
 
+  it('[W11] offers a conflict again, and everything that was undone', async () => {
+    put(project, 'a.txt', 'base\n')
+    put(project, 'b.txt', 'base\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'a.txt', 'fork\n')
+    put(copy, 'b.txt', 'fork\n')
+    put(project, 'a.txt', 'project\n')
+    const first = await server.client.adopt(id, { from: forkId })
+    expect(first).toMatchObject({ conflicts: ['a.txt'], restored: ['b.txt'] })
+    expect(await server.client.adopt(id, { from: forkId, dry_run: true })).toMatchObject({
+      conflicts: ['a.txt'],
+      restored: [],
+    })
+    await server.client.restore(id, { checkpoint_id: first.safety_checkpoint ?? '' })
+    expect(read(project, 'b.txt')).toBe('base\n')
+    const again = await server.client.adopt(id, { from: forkId, prefer_other: true })
+    expect(again).toMatchObject({ conflicts: ['a.txt'], restored: ['a.txt', 'b.txt'] })
+    await server.client.restore(id, { checkpoint_id: again.safety_checkpoint ?? '' })
+    expect(await server.client.adopt(id, { from: forkId, prefer_other: true })).toMatchObject({
+      restored: ['a.txt', 'b.txt'],
+    })
+  })
+
+  it('[W11] never deletes a file that the fork has but its checkpoint leaves out', async () => {
+    put(project, '.hidden', 'tracked\n')
+    put(project, 'a.txt', 'base\n')
+    execFileSync('git', ['init', '-q'], { cwd: project })
+    execFileSync('git', ['add', '.hidden'], { cwd: project })
+    try {
+      const { forkId, copy } = await fork()
+      expect(read(copy, '.hidden')).toBe('tracked\n')
+      put(copy, 'a.txt', 'fork\n')
+      put(copy, '.gitignore', 'b.txt\n')
+      const done = await server.client.adopt(id, { from: forkId })
+      expect(done).toMatchObject({ restored: ['a.txt'], deleted: [] })
+      expect(read(project, '.hidden')).toBe('tracked\n')
+    } finally {
+      for (const name of ['.git', '.hidden']) rmSync(join(project, name), { recursive: true, force: true })
+    }
+  })
+
+  it('[W11] keeps both sides of a rename, and replaces a folder by a file', async () => {
+    const lines = Array.from({ length: 20 }, (_, at) => `line ${at}`)
+    put(project, 'a.txt', lines.join('\n'))
+    put(project, 'sub/c.txt', 'below\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'a.txt', null)
+    put(copy, 'b.txt', [...lines, 'fork'].join('\n'))
+    put(copy, 'sub', null)
+    put(copy, 'sub', 'a file\n')
+    put(project, 'a.txt', ['project', ...lines].join('\n'))
+    const done = await server.client.adopt(id, { from: forkId })
+    expect(done).toMatchObject({ conflicts: ['a.txt'], restored: ['b.txt', 'sub'], deleted: ['sub/c.txt'] })
+    expect(read(project, 'a.txt')).toContain('project')
+    expect(read(project, 'b.txt')).toContain('fork')
+    expect(read(project, 'sub')).toBe('a file\n')
+  })
+
+  it('[W11] adopts permissions with the files', async () => {
+    put(project, 'a.txt', 'base\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'b.txt', 'private\n')
+    chmodSync(join(copy, 'b.txt'), 0o600)
+    put(copy, 'sub/c.txt', 'run\n')
+    chmodSync(join(copy, 'sub/c.txt'), 0o755)
+    await server.client.adopt(id, { from: forkId })
+    expect(statSync(join(project, 'b.txt')).mode & 0o777).toBe(0o600)
+    expect(statSync(join(project, 'sub/c.txt')).mode & 0o777).toBe(0o755)
+  })
+
+  it('[W11] brings all changes of a fork of a fork, and counts each target by itself', async () => {
+    put(project, 'a.txt', 'base\n')
+    const { forkId, copy } = await fork()
+    put(copy, 'a.txt', 'fork\n')
+    const grandchild = await server.client.fork(forkId, { files: 'copy' })
+    const below = copyFolder(server.config.dataDir, grandchild.id)
+    put(below, 'b.txt', 'grandchild\n')
+    expect((await server.client.adopt(id, { from: grandchild.id })).restored).toEqual(['a.txt', 'b.txt'])
+    expect((await server.client.adopt(forkId, { from: grandchild.id })).restored).toEqual(['b.txt'])
+  })
+
   it('[W11] keeps a file where the fork has a folder, and the folder where the fork has a file', async () => {
     put(project, 'a.txt', 'base\n')
     const { forkId, copy } = await fork()
     put(copy, 'sub/c.txt', 'below the folder\n')
     put(project, 'sub', 'a file\n')
     const done = await server.client.adopt(id, { from: forkId, prefer_other: true })
-    expect(done.conflicts).toEqual(['sub'])
+    expect(done.conflicts).toEqual(['sub/c.txt'])
     expect(read(project, 'sub')).toBe('a file\n')
     expect(done.restored).toEqual([])
   })

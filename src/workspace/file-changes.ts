@@ -60,7 +60,10 @@ interface Wanted {
   target: string
   paths: string[] | null
   spared?: { path: string; reason: string }[]
-  adopted?: WorkChange['adopted']
+  /** Decides the rest once the safety checkpoint is taken. */
+  after?: (
+    safety: string,
+  ) => Promise<Pick<Wanted, 'target' | 'paths' | 'spared'> & { adopted: WorkChange['adopted'] }>
   safety: Safety & { state: WorkState }
 }
 
@@ -262,8 +265,12 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     runChange,
     restore: (kind, command, wanted) =>
       runChange(kind, command, async (change) => {
-        const { target, paths, safety, adopted, spared = [] } = await wanted()
+        const planning = await wanted()
+        const { safety } = planning
         const { frame } = await take(safety.state, safety)
+        const plan = planning.after ? await planning.after(frame.checkpoint_id) : planning
+        const { target, paths, spared = [] } = plan
+        const adopted = 'adopted' in plan ? plan.adopted : undefined
         const from = adopted ? { adopted } : {}
         const planned = { ...change, target, paths, spared, ...from, safety: frame, isSafetyListed: true }
         await store.note(workspaceId, planned)

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createGit, type Git, runGit } from '../git/git.ts'
-import type { BytePath } from './byte-path.ts'
-import { commitBody, readCommit } from './commit.ts'
+import { type Git, GitFailed, runGit } from '../git/git.ts'
+import { type BytePath, onDisk } from './byte-path.ts'
+import { readCommit } from './commit.ts'
 import type { ObjectStore } from './object-store.ts'
-import { compareTrees, entryIn, type TreeEntry, treeWith } from './trees.ts'
+import { compareTrees, entryIn, FOLDER_MODE, type TreeEntry, treeWith } from './trees.ts'
 
 export interface MergedTree {
   tree: string
@@ -15,79 +15,153 @@ export interface MergedTree {
   conflicts: BytePath[]
 }
 
-export interface MergeCommand {
-  /** The last state that both sides had; null uses the last common ancestor of the commits. */
-  base: string | null
+/** Commits from which it follows what each side has changed. */
+export interface MergeBases {
+  /** The files that both sides began with. */
+  origin: string
+  /** Earlier adoptions, oldest first: what was adopted, and our files before and after it. */
+  adoptions: readonly { theirs: string; before: string; after: string }[]
+}
+
+export interface MergeCommand extends MergeBases {
   ours: string
   theirs: string
+  /** The folder of `theirs`: a file that is there, but not in the commit, was left out and not deleted. */
+  theirRoot: BytePath
   /** True takes the file of `theirs` in a conflict; otherwise the file of `ours` stays. */
   isTheirsPreferred: boolean
 }
 
-const CONFLICTS = 1
+type Entry = TreeEntry | null
+
+/** Larger files are merged as a whole: they conflict if both sides have changed them. */
+const MAX_MERGED_BYTES = 1024 * 1024
+const MERGE_MS = 10_000
 
 /**
- * Merges two commits by git's rules, from their common ancestor. Git writes to a repository of its own that borrows our
- * objects, so that our store gets only the files of the result.
+ * Merges two commits file by file. Names are not followed through renames: a renamed file is a deleted and an added one, so that
+ * no file changes because another one resembles it.
  */
 export async function mergeTrees(
   { git, objects, store }: { git: Git; objects: ObjectStore; store: string },
-  { base, ours, theirs, isTheirsPreferred }: MergeCommand,
+  command: MergeCommand,
   { scratch, path }: { scratch: string; path: string },
 ): Promise<MergedTree> {
-  const repository = join(scratch, `merge-${randomBytes(6).toString('hex')}`)
-  mkdirSync(join(repository, 'refs', 'heads'), { recursive: true })
-  mkdirSync(join(repository, 'objects', 'info'), { recursive: true })
-  writeFileSync(join(repository, 'HEAD'), 'ref: refs/heads/none\n')
-  writeFileSync(join(repository, 'config'), '[core]\n\trepositoryformatversion = 0\n\tbare = true\n')
-  writeFileSync(join(repository, 'objects', 'info', 'alternates'), `${join(store, 'objects')}\n`)
-  const merged = createGit({ store: repository, path })
-  try {
-    const [own, other] = [(await readCommit(git, ours)).tree, (await readCommit(git, theirs)).tree]
-    const sides = base === null ? [ours, theirs] : await sidesFrom((await readCommit(git, base)).tree)
-    const how = ['-z', '--name-only', '--no-messages', '--allow-unrelated-histories']
-    const args = ['merge-tree', '--write-tree', ...how, ...sides]
-    const output = await runGit({ gitDir: repository, args, path, okCode: CONFLICTS })
-    const [result = '', ...unmerged] = output.toString('latin1').split('\0').slice(0, -1)
-    const files = new Map<BytePath, TreeEntry | null>()
-    for (const { path: file, to } of await compareTrees(merged, own, result)) files.set(file, to)
-    const conflicts = new Set<BytePath>()
-    for (const file of new Set(unmerged)) {
-      const entries = [await entryIn(git, own, file), await entryIn(git, other, file)]
-      if (entries.every((entry) => entry === null)) {
-        // Git has renamed a file where the other side has a folder: everything there stays.
-        const place = file.slice(0, file.lastIndexOf('~'))
-        for (const name of files.keys())
-          if (name === place || name.startsWith(`${place}/`)) files.delete(name)
-        files.delete(file)
-        conflicts.add(place)
-        continue
-      }
-      conflicts.add(file)
-      files.delete(file)
-      if (isTheirsPreferred) files.set(file, entries[1] ?? null)
-    }
-    for (const entry of files.values()) {
-      const blob = entry && !objects.has(entry.oid) ? await merged.read(entry.oid) : null
-      if (blob) objects.put('blob', blob.body)
-    }
-    const tree = await treeWith(git, objects, own, files)
-    return { tree, changed: [...files.keys()].sort(), conflicts: [...conflicts].sort() }
-
-    /** Commits whose only common ancestor has this tree; `--merge-base` needs git 2.40. */
-    async function sidesFrom(tree: string): Promise<[string, string]> {
-      const root = await putCommit(tree)
-      return [await putCommit(own, root), await putCommit(other, root)]
-    }
-
-    async function putCommit(tree: string, parent?: string): Promise<string> {
-      const parents = parent === undefined ? [] : [parent]
-      const input = commitBody({ tree, parents, label: 'merge', record: tree, time: 0 }).toString()
-      const args = ['hash-object', '-t', 'commit', '-w', '--stdin']
-      return (await runGit({ gitDir: repository, args, path, input })).toString().trim()
-    }
-  } finally {
-    merged.close()
-    rmSync(repository, { recursive: true, force: true })
+  const { ours, theirs, theirRoot, isTheirsPreferred } = command
+  const treeOf = async (id: string) => (await readCommit(git, id)).tree
+  const [own, other, origin] = [await treeOf(ours), await treeOf(theirs), await treeOf(command.origin)]
+  const adoptions: { theirs: string; before: string; after: string }[] = []
+  for (const one of command.adoptions) {
+    const [their, before, after] = [
+      await treeOf(one.theirs),
+      await treeOf(one.before),
+      await treeOf(one.after),
+    ]
+    adoptions.push({ theirs: their, before, after })
   }
+  const files = new Map<BytePath, Entry>()
+  const conflicts = new Set<BytePath>()
+  for (const { path: file, from: mine, to: their } of await compareTrees(git, own, other)) {
+    const base = await baseOf(file, mine)
+    if (isSame(their, base) || (their === null && isOnDisk(file))) continue
+    if (isSame(mine, base)) {
+      files.set(file, their)
+      continue
+    }
+    const merged = await mergedFile(mine, base, their)
+    if (merged) {
+      files.set(file, merged)
+      continue
+    }
+    conflicts.add(file)
+    if (isTheirsPreferred) files.set(file, their)
+  }
+  await keepWhatIsInTheWay()
+  const tree = await treeWith(git, objects, own, files)
+  return { tree, changed: [...files.keys()].sort(), conflicts: [...conflicts].sort() }
+
+  /** The file from which both sides count. An adoption that left the file alone, or that was undone, does not count. */
+  async function baseOf(file: BytePath, mine: Entry): Promise<Entry> {
+    let base = await fileIn(origin, file)
+    for (const adoption of adoptions) {
+      const adopted = await fileIn(adoption.theirs, file)
+      const [before, after] = [await fileIn(adoption.before, file), await fileIn(adoption.after, file)]
+      const isUndone = !isSame(before, after) && isSame(mine, before)
+      const isLeft = isSame(before, after) && !isSame(after, adopted)
+      if (!isUndone && !isLeft) base = adopted
+    }
+    return base
+  }
+
+  async function fileIn(tree: string, file: BytePath): Promise<Entry> {
+    const entry = await entryIn(git, tree, file)
+    return entry?.mode === FOLDER_MODE ? null : entry
+  }
+
+  function isOnDisk(file: BytePath): boolean {
+    try {
+      lstatSync(onDisk(`${theirRoot}/${file}`))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /** A file stays where the other side needs a folder of that name, and a folder that would not become empty. */
+  async function keepWhatIsInTheWay(): Promise<void> {
+    for (const [file, entry] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      if (!entry) continue
+      const isBlocked = (await isBelowFile(file)) || (await hasFilesBelow(file))
+      if (!isBlocked) continue
+      files.delete(file)
+      conflicts.add(file)
+    }
+  }
+
+  async function isBelowFile(file: BytePath): Promise<boolean> {
+    for (let cut = file.lastIndexOf('/'); cut > 0; cut = file.lastIndexOf('/', cut - 1)) {
+      const above = file.slice(0, cut)
+      const set = files.get(above)
+      if (set !== undefined ? set !== null : (await fileIn(own, above)) !== null) return true
+    }
+    return false
+  }
+
+  async function hasFilesBelow(file: BytePath): Promise<boolean> {
+    const entry = await entryIn(git, own, file)
+    if (entry?.mode !== FOLDER_MODE) return false
+    const below = await compareTrees(git, entry.oid, null)
+    return below.some(({ path: name }) => files.get(`${file}/${name}`) !== null)
+  }
+
+  /** Merges the lines of a text that both sides have changed; null if that is not possible. */
+  async function mergedFile(mine: Entry, base: Entry, their: Entry): Promise<Entry> {
+    if (!mine || !base || !their) return null
+    if (![mine, base, their].every(({ mode }) => mode === '100644' || mode === '100755')) return null
+    const mode = their.mode === base.mode ? mine.mode : their.mode
+    if (mine.oid === base.oid || mine.oid === their.oid) return { mode, oid: their.oid }
+    if (their.oid === base.oid) return { mode, oid: mine.oid }
+    const bodies: Buffer[] = []
+    for (const { oid } of [mine, base, their]) bodies.push((await git.read(oid))?.body ?? Buffer.alloc(0))
+    if (bodies.some((body) => body.length > MAX_MERGED_BYTES || body.includes(0))) return null
+    const folder = join(scratch, `merge-${randomBytes(6).toString('hex')}`)
+    mkdirSync(folder, { recursive: true })
+    try {
+      const names = ['mine', 'base', 'theirs'].map((name) => join(folder, name))
+      for (const [index, name] of names.entries()) writeFileSync(name, bodies[index] ?? '')
+      const args = ['merge-file', '-p', '-q', ...names]
+      const body = await runGit({ gitDir: store, args, path, timeoutMs: MERGE_MS })
+      return { mode, oid: objects.put('blob', body) }
+    } catch (error) {
+      // Git exits with the number of conflicts.
+      if (error instanceof GitFailed) return null
+      throw error
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+function isSame(one: Entry, other: Entry): boolean {
+  return one?.oid === other?.oid && one?.mode === other?.mode
 }

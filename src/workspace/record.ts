@@ -66,6 +66,29 @@ export function storeRecord(
   return objects.put('tree', treeBody(entries.sort((a, b) => (a.name < b.name ? -1 : 1))))
 }
 
+/** The record with other permissions for these files; undefined means the usual ones. */
+export async function withModes(
+  git: Git,
+  objects: ObjectStore,
+  oid: string,
+  modes: ReadonlyMap<BytePath, number | undefined>,
+): Promise<string> {
+  const entries = new Map(await readTree(git, oid))
+  const list = entries.get(FILE)
+  const found = list && (await git.read(list.oid))
+  if (!list || !found) throw new Error(`the record ${oid} is missing`)
+  const stored = JSON.parse(found.body.toString()) as Stored
+  const others = stored.permissions.filter(([path]) => !modes.has(fromShown(path)))
+  const own = [...modes].flatMap(([path, mode]): [string, string][] =>
+    mode === undefined ? [] : [[shownPath(path), mode.toString(8)]],
+  )
+  const permissions = [...others, ...own].sort(byPath)
+  const changed = Buffer.from(`${JSON.stringify({ ...stored, permissions }, null, 1)}\n`)
+  entries.set(FILE, { ...list, oid: objects.put('blob', changed) })
+  const named = [...entries].map(([name, entry]) => ({ name, ...entry }))
+  return objects.put('tree', treeBody(named.sort((a, b) => (a.name < b.name ? -1 : 1))))
+}
+
 export async function readRecord(git: Git, oid: string): Promise<CheckpointRecord> {
   const list = (await readTree(git, oid)).get(FILE)
   const found = list && (await git.read(list.oid))

@@ -6,6 +6,7 @@ import type { ConversationId } from '../protocol/ids.ts'
 import { MANY_MIRRORED } from './pack-mirror.ts'
 import {
   clearLocks,
+  commitsOfBase,
   conversationFolder,
   conversationsOnDisk,
   copiesOnDisk,
@@ -127,7 +128,10 @@ async function collectObjects(
   const reachable = await store.reachable()
   // A rebuild is in progress; a later collection retries.
   if (reachable === null) return null
-  const bases = copiesOnDisk(dataDir).flatMap((copy) => readCopyBase(dataDir, copy) ?? [])
+  const bases = copiesOnDisk(dataDir).flatMap((copy) => {
+    const base = readCopyBase(dataDir, copy)
+    return base ? commitsOfBase(base) : []
+  })
   return await workspace.collect([...reachable, ...heads, ...held, ...bases], since, removed)
 }
 

@@ -66,20 +66,51 @@ export function makingMark(dataDir: string, conversationId: string): string {
   return `${copyFolder(dataDir, conversationId)}${MAKING}`
 }
 
-/** The file that names the checkpoint from which the copy's changes count: its first files, or those last adopted. */
+/** From where the changes of a working copy count when it is adopted. */
+export interface CopyBase {
+  /** The checkpoint that the copy was made from, and the workspace that it belonged to. */
+  origin: string
+  source: string
+  adoptions: Adoption[]
+}
+
+interface Adoption {
+  /** The workspace that adopted the files. */
+  target: string
+  /** The adopted files, and the target's files before and after. */
+  theirs: string
+  before: string
+  after: string
+}
+
+const MOST_ADOPTIONS = 50
+
 export function copyBaseFile(dataDir: string, conversationId: string): string {
   return `${copyFolder(dataDir, conversationId)}.base`
 }
 
-export function readCopyBase(dataDir: string, conversationId: string): string | null {
+export function readCopyBase(dataDir: string, conversationId: string): CopyBase | null {
   const file = copyBaseFile(dataDir, conversationId)
-  return existsSync(file) ? readFileSync(file, 'utf8').trim() : null
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as CopyBase) : null
 }
 
-export function writeCopyBase(dataDir: string, conversationId: string, checkpoint: string): void {
+export function writeCopyBase(dataDir: string, conversationId: string, base: CopyBase): void {
   const file = copyBaseFile(dataDir, conversationId)
-  writeFileSync(`${file}.tmp`, `${checkpoint}\n`)
+  writeFileSync(`${file}.tmp`, `${JSON.stringify(base)}\n`)
   renameSync(`${file}.tmp`, file)
+}
+
+/** After a crash before this write, an adoption counts as not made: its files match, so it changes nothing again. */
+export function noteAdoption(dataDir: string, conversationId: string, adoption: Adoption): void {
+  const base = readCopyBase(dataDir, conversationId)
+  if (!base) return
+  const adoptions = [...base.adoptions, adoption].slice(-MOST_ADOPTIONS)
+  writeCopyBase(dataDir, conversationId, { ...base, adoptions })
+}
+
+/** The checkpoints that the next adoption needs. */
+export function commitsOfBase({ origin, adoptions }: CopyBase): string[] {
+  return [origin, ...adoptions.flatMap(({ theirs, before, after }) => [theirs, before, after])]
 }
 
 /** The lock that is held while a copy's files are restored. */

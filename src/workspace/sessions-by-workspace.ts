@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Ledger } from '../core/ledger.ts'
 import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
@@ -12,6 +12,7 @@ import {
   copyIgnoreFiles,
   copyLock,
   makingMark,
+  noteAdoption,
   readCopyBase,
   writeCopyBase,
 } from './repository.ts'
@@ -156,15 +157,26 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const place = await workspaceIdOf(tenant, from)
       const copy = place === null ? undefined : conversationOfCopy(place)
       if (copy === undefined) throw workspaceNotHere(place, project)
-      if (place === (await workspaceIdOf(tenant, conversationId))) {
-        throw new WaymarkError('invalid_request', 'Both conversations work on the same files already.')
+      const target = await workspaceIdOf(tenant, conversationId)
+      if (copy === null || place === target || target === null) {
+        const why =
+          'Only the files of a fork with its own working copy can be adopted, by another conversation.'
+        throw new WaymarkError('invalid_request', why)
       }
+      const origin = originFor(copy, target)
+      if (origin === null)
+        throw new WaymarkError('invalid_request', 'It is not known which files this fork began with.')
       const tip = await tipOf(tenant, from)
       const theirs = await snapshot(workspaceOf(copy), tip === null ? [] : [tip])
-      const base = copy === null ? null : readCopyBase(dataDir, copy)
-      const done = await (await of(tenant, conversationId)).adopt({ ...command, theirs, base })
-      // Later changes count from here. After a crash before this write, they count from the earlier base again.
-      if (copy !== null && !command.dryRun) writeCopyBase(dataDir, copy, theirs)
+      const adoptions = readCopyBase(dataDir, copy)?.adoptions.filter((one) => one.target === target) ?? []
+      const bases = { origin, adoptions: adoptions.map(({ target: _, ...commits }) => commits) }
+      const files = { theirs, theirRoot: realpathSync(copyFolder(dataDir, copy)), bases }
+      const done = await (await of(tenant, conversationId)).adopt({ ...command, ...files })
+      const { safety_checkpoint: before, new_checkpoint: after } = done
+      // A repeated request returns the first answer, which is noted already.
+      const isNoted = adoptions.some((one) => one.after === after)
+      if (before !== null && after !== null && !isNoted)
+        noteAdoption(dataDir, copy, { target, theirs, before, after })
       return done
     },
     checkpoints: (query) => store.checkpoints(query),
@@ -194,7 +206,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       }
       const drop = () => dropCopy(thread, dataDir, conversationId)
       try {
-        await fill(conversationId, target, source === null ? deps.root : copyFolder(dataDir, source))
+        const root = source === null ? deps.root : copyFolder(dataDir, source)
+        await fill(conversationId, target, root, place ?? project)
       } catch (error) {
         await drop()
         throw error
@@ -209,7 +222,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       copiesOnDisk(dataDir).includes(conversationId) ? await snapshot(thread.copy(conversationId)) : null,
     async importCopy(conversationId, checkpoint) {
       try {
-        await fill(conversationId, checkpoint, deps.root)
+        await fill(conversationId, checkpoint, deps.root, project)
       } catch (error) {
         await dropCopy(thread, dataDir, conversationId)
         throw error
@@ -226,6 +239,17 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     stop() {
       for (const one of sessions.values()) one.stop()
     },
+  }
+
+  /**
+   * The checkpoint from which the changes of a copy count for the target: the copy's first files, or, if it was copied from
+   * another copy, those with which that one left the target.
+   */
+  function originFor(copy: string, target: string): string | null {
+    const base = readCopyBase(dataDir, copy)
+    if (!base) return null
+    const source = base.source === target ? null : conversationOfCopy(base.source)
+    return source ? (originFor(source, target) ?? base.origin) : base.origin
   }
 
   /**
@@ -253,13 +277,13 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
   }
 
   /** Creates a copy: an empty folder to which a checkpoint is restored. */
-  async function fill(copy: string, target: string, from: string): Promise<void> {
+  async function fill(copy: string, target: string, from: string, source: string): Promise<void> {
     mkdirSync(join(dataDir, 'workspaces'), { recursive: true })
     writeFileSync(makingMark(dataDir, copy), '')
     mkdirSync(copyFolder(dataDir, copy))
     const workspace = thread.copy(copy)
     await translated(workspace.adopt(target))
-    writeCopyBase(dataDir, copy, target)
+    writeCopyBase(dataDir, copy, { origin: target, source, adoptions: [] })
     const label = labels.beforeFork
     const empty = await translated(workspace.checkpoint({ label, parents: [], time: clock.now() }))
     const { skipped } = await translated(workspace.restore({ target, safety: empty.id, paths: null }))

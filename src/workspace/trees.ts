@@ -56,7 +56,7 @@ export function parseTree(body: Buffer): Map<BytePath, TreeEntry> {
 }
 
 /** All files that differ between two trees; only folders that differ are read. */
-export async function compareTrees(git: Git, from: string, to: string): Promise<TreeChange[]> {
+export async function compareTrees(git: Git, from: string, to: string | null): Promise<TreeChange[]> {
   const changes: TreeChange[] = []
 
   async function compare(path: BytePath, before: string | null, after: string | null): Promise<void> {
@@ -129,6 +129,8 @@ export async function treeWith(
     else entries.delete(name)
   }
   for (const [name, below] of inner) {
+    // A file takes the place of a folder whose files are removed.
+    if (files.get(name) && [...below.values()].every((entry) => entry === null)) continue
     const oid = await treeWith(git, objects, folderIn(entries.get(name) ?? null), below)
     if (oid === EMPTY_TREE) entries.delete(name)
     else entries.set(name, { mode: FOLDER_MODE, oid })

@@ -20,6 +20,7 @@ import { type Authors, createDifferences, findAuthors, nameOf } from './authors.
 import { type CheckpointFrame, frameOf } from './checkpoint-frame.ts'
 import { createFileChanges } from './file-changes.ts'
 import type { MadeCheckpoint } from './file-operations.ts'
+import type { MergeBases } from './merge-trees.ts'
 import { writeBranches } from './repository.ts'
 import type { WorkSessionsDependencies } from './session-dependencies.ts'
 import { translated } from './workspace-failure.ts'
@@ -44,10 +45,10 @@ const LOOK_AFTER_MS = 1000
 const CONFLICT = 'changed on both sides; kept as it is here'
 
 interface AdoptFiles extends AdoptCommand {
-  /** The checkpoint to merge. */
+  /** The checkpoint to merge, and its folder. */
   theirs: string
-  /** The last state that both had; null if it is not known. */
-  base: string | null
+  theirRoot: string
+  bases: MergeBases
 }
 
 /** A conversation that has its first checkpoint. */
@@ -185,23 +186,16 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
     })
   }
 
-  /** Merges the other working copy's checkpoint with the current files; no file changes yet. */
-  async function merged({ theirs, base, isOtherPreferred, title, from }: AdoptFiles, state: Begun) {
-    const label = labels.adopted(title)
-    const how = { parents: [state.tip], label, time: clock.now(), isTheirsPreferred: isOtherPreferred }
-    const {
-      id: target,
-      changed: paths,
-      conflicts,
-    } = await translated(workspace.mergeFrom({ theirs, base, ...how }))
+  /** Merges the other working copy's checkpoint with ours, or with the current files; no file changes yet. */
+  async function merged(command: AdoptFiles, ours: string | null) {
+    const { theirs, theirRoot, bases, isOtherPreferred, title, from } = command
+    const how = { label: labels.adopted(title), time: clock.now(), isTheirsPreferred: isOtherPreferred }
+    const made = await translated(workspace.mergeFrom({ ours, theirs, theirRoot, ...bases, ...how }))
+    const { id: target, changed: paths, conflicts } = made
     const taken = new Set(paths)
     const spared = conflicts.flatMap((path) => (taken.has(path) ? [] : { path, reason: CONFLICT }))
-    return {
-      target,
-      paths,
-      spared,
-      adopted: { conversationId: from, checkpointId: theirs, title, conflicts },
-    }
+    const adopted = { conversationId: from, checkpointId: theirs, title, conflicts }
+    return { target, paths, spared, adopted }
   }
 
   async function lookAfter(): Promise<void> {
@@ -350,25 +344,21 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
     },
     async adopt(command) {
       const { tenant, conversationId } = command
+      await begun(tenant, conversationId)
       if (command.dryRun) {
-        const { target, paths, spared, adopted } = await merged(command, await begun(tenant, conversationId))
+        const { target, paths, spared, adopted } = await merged(command, null)
         const report = await translated(workspace.preview({ target, paths }))
         const skipped = [...report.skipped, ...spared]
-        const { conflicts } = adopted
-        return {
-          restored_to: target,
-          new_checkpoint: null,
-          safety_checkpoint: null,
-          ...report,
-          skipped,
-          conflicts,
-        }
+        const none = { new_checkpoint: null, safety_checkpoint: null }
+        return { restored_to: target, ...none, ...report, skipped, conflicts: adopted.conflicts }
       }
       return await changes.restore('adopt', command, async () => {
+        // Files that only tools write there are captured here too, so that the adoption can be undone (W3).
+        await translated(workspace.adopt(command.theirs))
         const state = await begun(tenant, conversationId)
         const { session, tip } = state
         const safety = { state, session, label: labels.beforeAdoption, parents: [tip] }
-        return { ...(await merged(command, state)), safety }
+        return { target: '', paths: null, safety, after: (ours: string) => merged(command, ours) }
       })
     },
     async files({ tenant, conversationId, at, search, limit }) {

@@ -22,9 +22,9 @@ import { hashesOf } from './hashes.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import { createKnownFiles } from './known-files.ts'
 import { matchPaths } from './match-paths.ts'
-import { mergeTrees } from './merge-trees.ts'
+import { type MergeBases, mergeTrees } from './merge-trees.ts'
 import type { MirrorPlace } from './pack-mirror.ts'
-import { readRecord } from './record.ts'
+import { readRecord, withModes } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
 import { listRescued, type RescuedFile } from './rescued.ts'
 import { foresee, isDiskFull } from './restore.ts'
@@ -44,18 +44,21 @@ export interface Workspace {
   /** Creates a commit with the files of another one. */
   merge(command: { of: string; parents: string[]; label: string; time: number }): Promise<string>
   /**
-   * Merges another commit into the current files and stores the result as a commit; changes no file. Lists the files that a
-   * restore to it would change, and those that both sides had changed.
+   * Merges another commit and stores the result as a commit; changes no file. Lists the files that a restore to it would
+   * change, and those that both sides had changed.
    */
-  mergeFrom(command: {
-    theirs: string
-    /** The last state that both sides had; null uses the last common ancestor. */
-    base: string | null
-    parents: string[]
-    label: string
-    time: number
-    isTheirsPreferred: boolean
-  }): Promise<{ id: string; changed: string[]; conflicts: string[] }>
+  mergeFrom(
+    command: MergeBases & {
+      /** A checkpoint of this workspace; null merges into the current files. */
+      ours: string | null
+      theirs: string
+      /** The folder of `theirs`. */
+      theirRoot: string
+      label: string
+      time: number
+      isTheirsPreferred: boolean
+    },
+  ): Promise<{ id: string; changed: string[]; conflicts: string[] }>
   /** Predicts the result of a restore. */
   preview(command: RestoreCommand): Promise<RestoreReport>
   /**
@@ -352,6 +355,19 @@ export function openWorkspace(
     return { id, files, changed: await countChanged(last, before, now), excluded: leftOut, isSame }
   }
 
+  /** Our record, with the permissions of the files that come from the other side. */
+  async function recordWith(ours: Commit, theirs: Commit, changed: readonly BytePath[]): Promise<string> {
+    const { modes } = await readRecord(git, theirs.record)
+    const oid = await withModes(
+      git,
+      objects,
+      ours.record,
+      new Map(changed.map((path) => [path, modes.get(path)])),
+    )
+    await objects.flush()
+    return oid
+  }
+
   return {
     lookAhead: () => locked(async () => void (await storeNow())),
     checkpoint: (command) => locked(() => checkpoint(command)),
@@ -360,18 +376,18 @@ export function openWorkspace(
         const { tree, record } = await readCommit(git, of)
         return await storeCommit({ tree, record, parents: await storedAmong(parents), label, time })
       }),
-    mergeFrom: ({ theirs, base: wanted, parents, label, time, isTheirsPreferred }) =>
+    mergeFrom: ({ ours: given, theirs, origin, adoptions, theirRoot, label, time, isTheirsPreferred }) =>
       locked(async () => {
-        const now = await storeNow()
-        const base = (await storedAmong(wanted === null ? [theirs] : [theirs, wanted]))[1] ?? null
-        const ours = await storeCommit({ ...now, parents: await storedAmong(parents), label, time })
+        const parents: string[] = []
+        const ours = given ?? (await storeCommit({ ...(await storeNow()), parents, label, time }))
+        const stored = new Set(await storedAmong([theirs, origin, ...adoptions.flatMap(Object.values)]))
+        const known = adoptions.filter((one) => Object.values(one).every((id) => stored.has(id)))
+        const sides = { ours, theirs, origin, adoptions: known, isTheirsPreferred }
+        const command = { ...sides, theirRoot: toBytePath(theirRoot) }
         const where = { scratch: join(dataDir, 'tmp'), path: options.path }
-        const { tree, changed, conflicts } = await mergeTrees(
-          shared,
-          { base, ours, theirs, isTheirsPreferred },
-          where,
-        )
-        const id = await storeCommit({ ...now, tree, parents: [ours, theirs], label, time })
+        const { tree, changed, conflicts } = await mergeTrees(shared, command, where)
+        const record = await recordWith(await readCommit(git, ours), await readCommit(git, theirs), changed)
+        const id = await storeCommit({ tree, record, parents: [ours, theirs], label, time })
         return { id, changed: changed.map(shownPath), conflicts: conflicts.map(shownPath) }
       }),
     preview: (command) =>

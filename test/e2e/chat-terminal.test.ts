@@ -85,6 +85,35 @@ describe('waymark chat in a terminal', () => {
     expect(await terminal.ended()).toBe(0)
   })
 
+  it('never takes words of a message for an answer, also after Esc', async () => {
+    const terminal = await open()
+    const { project } = server.config
+    terminal.type(`!run_command {"command":"touch typed-away"}${ENTER}`)
+    await terminal.until((text) => text.includes('y allow once'), 'the keys')
+    await new Promise((resolve) => setTimeout(resolve, 700))
+    for (const char of 'thanks, can you wait') {
+      terminal.type(char)
+      await new Promise((resolve) => setTimeout(resolve, 90))
+    }
+    await terminal.until((text) => text.includes('> thanks, can you wait'), 'the typed text')
+    terminal.type('\u0003')
+    await terminal.until((text) => !text.includes('thanks'), 'an empty line')
+    terminal.type('\u001b')
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    for (const char of 'so please') {
+      terminal.type(char)
+      await new Promise((resolve) => setTimeout(resolve, 90))
+    }
+    await terminal.until((text) => text.includes('so please'), 'the typed text')
+    expect(terminal.text()).not.toContain('allowed by')
+    expect(existsSync(join(project, 'typed-away'))).toBe(false)
+    terminal.type('\u0003')
+    terminal.type('\u0003')
+    await terminal.until((text) => text.includes('cancelled') || text.includes('Stopped'), 'the stop')
+    terminal.type('\u0004')
+    expect(await terminal.ended()).toBe(0)
+  })
+
   it('completes files and commands, and runs commands', async () => {
     const { project } = server.config
     writeFileSync(join(project, 'basket.txt'), 'apples\n')

@@ -60,9 +60,11 @@ export class LineEditor {
     }
   }
 
+  /** Replaces the text; the up key then begins with the last message again. */
   set(text: string, caret = text.length): void {
     this.text = text
     this.caret = caret
+    this.place = this.history.length
   }
 
   /** Empties the editor, and remembers its text for the up key. */
@@ -70,7 +72,6 @@ export class LineEditor {
     const { text } = this
     if (text.trim() !== '' && this.history.at(-1) !== text) this.history.push(text)
     if (this.history.length > MOST_REMEMBERED) this.history.shift()
-    this.place = this.history.length
     this.set('')
     return text
   }
@@ -174,8 +175,9 @@ export class LineEditor {
   private recall(place: number): Effect {
     if (place < 0 || place > this.history.length) return 'none'
     if (this.place === this.history.length) this.draft = this.text
+    this.text = this.history[place] ?? this.draft
+    this.caret = this.text.length
     this.place = place
-    this.set(this.history[place] ?? this.draft)
     return 'edited'
   }
 

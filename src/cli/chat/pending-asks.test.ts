@@ -29,9 +29,9 @@ describe('keys that answer an approval', () => {
     expect(focus.isHeld).toBe(false)
     focus.offer('')
     expect(focus.isHeld).toBe(true)
-    expect(focus.press('y', { name: 'y' }, question)).toEqual({ do: 'none' })
+    expect(focus.press('y', { name: 'y' }, question)).toEqual({ do: 'text', typed: 'y' })
     wait(499)
-    expect(focus.press('y', { name: 'y' }, question)).toEqual({ do: 'none' })
+    expect(focus.press('y', { name: 'y' }, question)).toEqual({ do: 'text', typed: 'y' })
     wait(1)
     expect(focus.press('y', { name: 'y' }, question)).toMatchObject({
       do: 'answer',
@@ -48,9 +48,13 @@ describe('keys that answer an approval', () => {
     expect(pressed('a')).toMatchObject({ answer: { always: { match: 'exact', scope: 'workspace' } } })
     expect(pressed('O')).toMatchObject({ answer: { always: { match: 'exact' }, grant: { outside: true } } })
     expect(pressed('n')).toEqual({ do: 'answer', answer: { approved: false } })
-    expect(pressed('c')).toEqual({ do: 'none' })
+    expect(pressed('c')).toEqual({ do: 'scope' })
+    focus.changeScope()
     expect(pressed('p')).toMatchObject({ answer: { always: { match: 'prefix', scope: 'conversation' } } })
     expect(pressed('r')).toEqual({ do: 'reason' })
-    for (const other of ['x', ' ', '\r', '']) expect(pressed(other)).toEqual({ do: 'none' })
+    for (const other of ['x', ' ']) expect(pressed(other)).toEqual({ do: 'text', typed: other })
+    for (const other of ['\r', '']) expect(pressed(other)).toEqual({ do: 'none' })
+    // Esc and a letter right after it arrive as one key.
+    expect(focus.press(undefined, { name: 's', meta: true }, question)).toEqual({ do: 'text', typed: 's' })
   })
 })

@@ -11,13 +11,21 @@ export type WholeAsk = PendingAsk & { question: QuestionView }
 const QUIET_MS = 1000
 const GUARD_MS = 500
 
+/** `text` belongs to a message: the question has to give up the keys. */
 export type AskKey =
   | { do: 'answer'; answer: GivenAnswer }
-  | { do: 'reason' | 'help' | 'message' | 'interrupt' | 'none' }
+  | { do: 'reason' | 'help' | 'scope' }
+  | { do: 'text'; typed: string }
+  | { do: 'message' | 'interrupt' | 'none' }
+
+/**
+ * A key answers only if no other key follows it for this long: somebody who types a message presses the next key sooner.
+ */
+export const SETTLE_MS = 400
 
 /**
  * Decides when keys answer an approval. A question has the keys only after the person has stopped typing, and half a second
- * after it was shown; so no key that was meant for a message can allow a call.
+ * after it was shown. Every other key belongs to the message.
  */
 export class AskFocus {
   private readonly now: () => number
@@ -54,15 +62,19 @@ export class AskFocus {
   press(typed: string | undefined, key: Key, question: QuestionView): AskKey {
     if (key.ctrl) return { do: key.name === 'c' ? 'interrupt' : 'none' }
     if (key.name === 'escape') return { do: 'message' }
-    if (this.since === null || this.now() - this.since < GUARD_MS || key.meta) return { do: 'none' }
+    // Terminals send Esc and a letter right after it as one key.
+    if (key.meta) return textOf(key.shift ? key.name?.toUpperCase() : key.name)
+    if (this.since === null || this.now() - this.since < GUARD_MS) return textOf(typed)
     if (typed === '?') return { do: 'help' }
     if (typed === 'r') return { do: 'reason' }
-    if (typed === 'c') {
-      this.isConversationOnly = !this.isConversationOnly
-      return { do: 'none' }
-    }
+    if (typed === 'c') return { do: 'scope' }
     const answer = this.answerOf(typed ?? '', question)
-    return answer === null ? { do: 'none' } : { do: 'answer', answer }
+    return answer === null ? textOf(typed) : { do: 'answer', answer }
+  }
+
+  /** Switches between rules for the project and for the conversation. */
+  changeScope(): void {
+    this.isConversationOnly = !this.isConversationOnly
   }
 
   private answerOf(typed: string, question: QuestionView): GivenAnswer | null {
@@ -89,6 +101,13 @@ export class AskFocus {
     ]
     return keys.join(' · ')
   }
+}
+
+function textOf(typed: string | undefined): AskKey {
+  // oxlint-disable-next-line no-control-regex -- keys without a character
+  return typed === undefined || typed.length !== 1 || /[\u0000-\u001f\u007f]/.test(typed)
+    ? { do: 'none' }
+    : { do: 'text', typed }
 }
 
 export function askKeysText({ confinement, prefix, tool_name, options }: QuestionView): string {

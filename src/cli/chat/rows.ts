@@ -61,6 +61,19 @@ export function wrapLine(line: string, width: number, indent = ''): WrappedLine 
   return { rows, rest: row }
 }
 
+/** The text, or its start with an ellipsis if it doesn't fit into a row. */
+export function cutToWidth(text: string, width: number): string {
+  if (visibleWidth(text) <= width) return text
+  let row = ''
+  let used = 0
+  for (const piece of text.match(PIECE) ?? []) {
+    used += STYLE.test(piece) ? 0 : widthOf(piece)
+    if (used > width - 1) break
+    row += piece
+  }
+  return `${row}…`
+}
+
 function visibleWidth(text: string): number {
   let width = 0
   for (const piece of text.match(PIECE) ?? []) if (!STYLE.test(piece)) width += widthOf(piece)

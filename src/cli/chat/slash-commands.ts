@@ -94,9 +94,13 @@ export const slashCommands: readonly SlashCommand[] = [
     argument: '[name]',
     about: 'use another agent from the next message on; "waymark" for Waymark\'s own',
     async run({ client, conversation, say }, agent) {
-      if (agent !== '') {
-        await client.changeConversation(conversation.id, { agent: agent === 'waymark' ? null : agent })
+      const isOwn = agent === 'waymark' || agent === 'own'
+      if (agent !== '' && !isOwn) {
+        const { items } = await client.agents()
+        if (!items.some(({ name, is_installed }) => name === agent && is_installed))
+          throw new CommandError(`No agent named ${printable(agent)} is installed; see \`waymark agents\``)
       }
+      if (agent !== '') await client.changeConversation(conversation.id, { agent: isOwn ? null : agent })
       const { agent: current } = await client.conversation(conversation.id)
       say(dim(`Agent: ${printable(current ?? 'waymark')}`))
       return undefined
@@ -214,7 +218,7 @@ function needed(argument: string, problem: string): string {
   return argument
 }
 
-function shortened(text: string): string {
+export function shortened(text: string): string {
   const line = printable(text).replaceAll('\n', ' ')
   return line.length > 80 ? `${line.slice(0, 79)}…` : line
 }

@@ -5,9 +5,9 @@ import { answer, type GivenAnswer, questionText, readQuestion } from '../ask.ts'
 import { type ConversationView, openConversationView, type PendingAsk } from '../conversation-session.ts'
 import { bold, CommandError, dim, printable, redirectMessages } from '../output.ts'
 import { LineEditor } from './line-editor.ts'
-import { AskFocus, askKeysText, type WholeAsk } from './pending-asks.ts'
-import { inputRows, wrapLine } from './rows.ts'
-import { type Outcome, slashCommandIn, slashCommands } from './slash-commands.ts'
+import { AskFocus, type AskKey, askKeysText, SETTLE_MS, type WholeAsk } from './pending-asks.ts'
+import { cutToWidth, inputRows, wrapLine } from './rows.ts'
+import { type Outcome, shortened, slashCommandIn, slashCommands } from './slash-commands.ts'
 import { openTerminal, type Terminal } from './terminal.ts'
 
 const PROMPT = '> '
@@ -44,13 +44,18 @@ async function talk(
   /** What was typed before a reason was asked for. */
   let draft = ''
   let choices: Choices = none
+  /** A key that answers unless another one follows. */
+  let waiting: { typed: string; timer: NodeJS.Timeout } | null = null
   let stopped: string | null = null
   let activeSince: { runId: string; at: number } | null = null
   let view: ConversationView | null = null
   /** Lines are handled one after the other. */
   let handling: Promise<void> = Promise.resolve()
 
-  const say = (text: string) => screen.write(`${text}\n`)
+  const say = (text: string) => {
+    screen.endRow()
+    screen.write(`${text}\n`)
+  }
   greet(conversation, say)
   onKey(press)
   onRedraw(draw)
@@ -70,6 +75,7 @@ async function talk(
     return await over.promise
   } finally {
     clearInterval(tick)
+    cancelWaiting()
     onKey(() => {})
     view?.close()
   }
@@ -92,13 +98,14 @@ async function talk(
   }
 
   function below(width: number): string[] {
-    if (choices.items.length > 0) return choices.items.map((item) => wrapLine(`  ${item.label}`, width).rest)
-    if (asks.length > 0 && !isReason) return ['An approval is waiting: press Esc to answer it.']
+    if (choices.items.length > 0) return choices.items.map((item) => cutToWidth(`  ${item.label}`, width))
+    if (isReason) return []
+    if (asks.length > 0) return [cutToWidth('An approval is waiting: press Esc to answer it.', width)]
     const active = view?.active() ?? null
     if (active === null) return []
     if (activeSince?.runId !== active) activeSince = { runId: active, at: Date.now() }
     const seconds = Math.floor((Date.now() - activeSince.at) / 1000)
-    return [`Working${seconds > 1 ? `, ${seconds} s` : ''}. Ctrl-C stops it.`]
+    return [cutToWidth(`Working${seconds > 1 ? `, ${seconds} s` : ''}. Ctrl-C stops it.`, width)]
   }
 
   function press(typed: string | undefined, key: Parameters<LineEditor['press']>[1]): void {
@@ -113,16 +120,50 @@ async function talk(
     typed: string | undefined,
     key: Parameters<LineEditor['press']>[1],
   ): void {
+    if (key.name === 'paste-start') {
+      typeMessage('')
+      return pressText(typed, key)
+    }
+    const before = waiting?.typed ?? ''
     const pressed = focus.press(typed, key, ask.question)
+    if (waiting) {
+      // A second key right after the first: the person types a message.
+      cancelWaiting()
+      if (pressed.do !== 'interrupt') return typeMessage(before + (typed ?? ''))
+    }
+    if (pressed.do === 'message') focus.leave()
+    else if (pressed.do === 'interrupt') interrupt()
+    else if (pressed.do === 'text') typeMessage(pressed.typed)
+    else if (pressed.do !== 'none') {
+      const timer = setTimeout(() => {
+        waiting = null
+        if (asks[0] === ask && focus.isHeld) answerWith(ask, pressed)
+        draw()
+      }, SETTLE_MS)
+      waiting = { typed: typed ?? '', timer }
+    }
+  }
+
+  function answerWith(ask: WholeAsk, pressed: AskKey): void {
     if (pressed.do === 'answer') give(ask, pressed.answer)
     else if (pressed.do === 'help') say(askKeysText(ask.question))
-    else if (pressed.do === 'message') focus.leave()
-    else if (pressed.do === 'interrupt') interrupt()
+    else if (pressed.do === 'scope') focus.changeScope()
     else if (pressed.do === 'reason') {
       isReason = true
       draft = editor.text
       editor.set('')
     }
+  }
+
+  /** The question gives up the keys; what was typed goes to the message. */
+  function typeMessage(typed: string): void {
+    focus.leave()
+    for (const char of typed) pressText(char, { name: char === '\r' ? 'return' : char })
+  }
+
+  function cancelWaiting(): void {
+    if (waiting) clearTimeout(waiting.timer)
+    waiting = null
   }
 
   function pressText(typed: string | undefined, key: Parameters<LineEditor['press']>[1]): void {
@@ -169,29 +210,27 @@ async function talk(
       else if (outcome) over.resolve(outcome)
       return
     }
-    const { agent } = await client.conversation(id)
+    try {
+      await send(text)
+    } catch (error) {
+      // Nothing that was typed is lost.
+      if (editor.text === '') editor.set(text)
+      throw error
+    }
+  }
+
+  async function send(content: string): Promise<void> {
+    if (!view) throw new CommandError('Not connected yet.')
     // A hosted agent has commands of its own.
-    if (/^\/[a-z-]+\b/.test(text) && agent === null) {
-      editor.set(text)
+    if (/^\/[a-z-]+\b/.test(content) && (await client.conversation(id)).agent === null) {
       throw new CommandError(
         'There is no such command; /help lists them. Begin with a space to send it as a message.',
       )
     }
-    await send(text)
-  }
-
-  /** Sends a message; if that fails, puts the text back into the input. */
-  async function send(content: string): Promise<void> {
-    if (!view) throw new CommandError('Not connected yet.')
-    try {
-      const files = await filesNamedIn(content)
-      const along = files.length === 0 ? {} : { active_files: files }
-      const { queue_position } = await view.send(content, undefined, along)
-      if (queue_position > 0) say(dim(`(queued after ${queue_position})`))
-    } catch (error) {
-      if (editor.text === '') editor.set(content)
-      throw error
-    }
+    const files = await filesNamedIn(content)
+    const along = files.length === 0 ? {} : { active_files: files }
+    const { queue_position } = await view.send(content, undefined, along)
+    if (queue_position > 0) say(dim(`(queued after ${queue_position}: ${shortened(content)})`))
   }
 
   async function filesNamedIn(content: string): Promise<string[]> {
@@ -275,6 +314,7 @@ async function talk(
   function showAsk(): void {
     const [ask] = asks
     focus.leave()
+    cancelWaiting()
     if (ask) {
       screen.endRow()
       screen.write(questionText(ask.question))
