@@ -17,20 +17,20 @@ export function ProjectSwitcher({ name }: { name: string }) {
   const items = projects.data?.items ?? []
   const current = items.find(({ is_this }) => is_this)
   if (items.length < 2 || !current) return <span>{name}</span>
-  async function open(workspaceId: string): Promise<void> {
+  async function open(projectId: string): Promise<void> {
     // The link signs this browser in: each project has its own sessions.
-    const { url } = await server.projectLink(workspaceId)
+    const { url } = await server.projectLink(projectId)
     location.assign(url)
   }
   return (
     <select
       className="projects"
       aria-label={text.projects.choose}
-      value={current.workspace_id}
+      value={current.id}
       onChange={(event) => void attempt(() => open(event.target.value))}
     >
-      {items.map(({ workspace_id, name: shown }) => (
-        <option key={workspace_id} value={workspace_id}>
+      {items.map(({ id, name: shown }) => (
+        <option key={id} value={id}>
           {shown}
         </option>
       ))}

@@ -69,8 +69,9 @@ Examples:
 
 async function serve(flags: Record<string, unknown>): Promise<void> {
   const config = configOf(flags)
-  await prepare(config, flags)
-  const more = await otherProjects(config, flags)
+  const more = otherProjects(config, flags)
+  await checkTrust([config, ...more], flags.trust === true)
+  for (const one of [config, ...more]) await prepare(one, flags)
   // Keep serving when the reader of stdout closes the pipe.
   process.stdout.removeAllListeners('error').on('error', () => {})
   const projects = createProjects()
@@ -107,7 +108,6 @@ async function serve(flags: Record<string, unknown>): Promise<void> {
 }
 
 async function prepare(config: Config, flags: Record<string, unknown>): Promise<void> {
-  await checkTrust(config, flags.trust === true)
   await bringHistory(config, flags.movedFrom)
   await preparePrivateDir(config.privateDir, config.project)
   await prepareDataDir(config.dataDir)
@@ -128,15 +128,15 @@ async function start(config: Config, projects: Projects): Promise<RunningServer>
 }
 
 /** The projects of `--also`, each with its own settings and the next free place after the first one's port. */
-async function otherProjects(first: Config, flags: Record<string, unknown>): Promise<Config[]> {
+function otherProjects(first: Config, flags: Record<string, unknown>): Config[] {
   const folders = (flags.also ?? []) as string[]
   if (folders.length === 0) return []
   for (const name of ['dataDir', 'workspaceId', 'movedFrom']) {
-    if (flags[name] !== undefined)
-      throw new CommandError(
-        `--also can't be combined with --${name.replaceAll(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`,
-      )
+    const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+    if (flags[name] !== undefined) throw new CommandError(`--also can't be combined with --${flag}`)
   }
+  // In one database, a token would open the conversations of all projects.
+  if (first.databaseUrl !== null) throw new CommandError("--also can't be combined with a shared database")
   const configs: Config[] = []
   for (const [index, folder] of folders.entries()) {
     const port = first.port === 0 ? 0 : first.port + index + 1
@@ -144,7 +144,6 @@ async function otherProjects(first: Config, flags: Record<string, unknown>): Pro
     const config = { ...configOf({ ...flags, project: folder, port }), token: null }
     if ([first, ...configs].some((one) => one.dataDir === config.dataDir))
       throw new CommandError(`${config.project} is named twice`)
-    await prepare(config, flags)
     configs.push(config)
   }
   return configs
@@ -171,10 +170,12 @@ async function bringHistory(config: Config, movedFrom: unknown): Promise<void> {
 }
 
 /** Project settings that widen what the agent or the network may do need the user's consent first. */
-async function checkTrust(config: Config, isGiven: boolean): Promise<void> {
-  const part = isGiven ? null : await untrustedPart(config)
-  if (part === null) return
-  throw new CommandError(`${part}; review it, and if you trust it add --trust once`)
+async function checkTrust(configs: readonly Config[], isGiven: boolean): Promise<void> {
+  if (isGiven) return
+  const parts: string[] = []
+  for (const config of configs) parts.push(...[(await untrustedPart(config)) ?? []].flat())
+  if (parts.length > 0)
+    throw new CommandError(`${parts.join('; ')}; review it, and if you trust it add --trust once`)
 }
 
 function modelText({ name, url, isDemo }: RunningServer['model']): string {

@@ -129,7 +129,7 @@ export interface Client {
   /** The projects of the server's process. */
   projects(): Promise<ProjectList>
   /** A link that signs one browser in to another project of the process. */
-  projectLink(workspaceId: string): Promise<ProjectLink>
+  projectLink(projectId: string): Promise<ProjectLink>
   /** The models that a conversation can choose from. */
   models(): Promise<ModelList>
   /** The hosted agents that conversations can choose. */
@@ -255,8 +255,7 @@ export function createClient(options: ClientOptions): Client {
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),
     projects: () => json('/projects'),
-    projectLink: (workspaceId) =>
-      json(`/projects/${encodeURIComponent(workspaceId)}/link`, { method: 'POST' }),
+    projectLink: (projectId) => json(`/projects/${encodeURIComponent(projectId)}/link`, { method: 'POST' }),
     models: () => json('/models'),
     agents: () => json('/agents'),
     keepTerminal: (id, body) => json(`/terminals/${encodeURIComponent(id)}`, { method: 'PUT', body }),

@@ -76,9 +76,9 @@ export interface AppDependencies {
   listAgents(): AgentList['items']
   /** All projects of this process. */
   projects: {
-    list(current: string): ProjectList['items']
+    list(): ProjectList['items']
     /** A link that signs in one browser, once; null if the project is not served here. */
-    link(workspaceId: string): string | null
+    link(id: string): string | null
   }
   /** The page; null when it has not been built. */
   web: WebFiles | null

@@ -87,7 +87,7 @@ describe('the served page', () => {
 
   it('[T15] lists projects and links to them only for the token of the person who started the server', async () => {
     const { items } = await server.client.projects()
-    const own = items[0]?.workspace_id ?? ''
+    const own = items[0]?.id ?? ''
     expect((await server.client.projectLink(own)).url).toContain('/login?code=')
     for (const tenant of ['default', 'others']) {
       const headers = { Authorization: `Bearer ${await server.tokenFor(tenant, ['admin'])}` }

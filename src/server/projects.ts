@@ -2,7 +2,6 @@ import type { ProjectList } from '../protocol/api/service.ts'
 
 /** A project that this process serves. */
 export interface ServedProject {
-  workspaceId: string
   /** The folder's name. */
   name: string
   url: string
@@ -17,25 +16,24 @@ export interface ServedProject {
 export interface Projects {
   /** Returns a function that removes it. */
   add(project: ServedProject): () => void
+  /** `current` is the address of the project that asks. */
   list(current: string): ProjectList['items']
   /** A new link to sign in to the project; null if it is not served here. */
-  link(workspaceId: string): string | null
+  link(id: string): string | null
 }
 
 export function createProjects(): Projects {
   const served = new Map<string, ServedProject>()
+  let last = 0
   return {
     add(project) {
-      served.set(project.workspaceId, project)
-      return () => served.delete(project.workspaceId)
+      // Folders of the same name have the same workspace id.
+      const id = String(++last)
+      served.set(id, project)
+      return () => served.delete(id)
     },
     list: (current) =>
-      [...served.values()].map(({ workspaceId, name, url }) => ({
-        workspace_id: workspaceId,
-        name,
-        url,
-        is_this: workspaceId === current,
-      })),
-    link: (workspaceId) => served.get(workspaceId)?.newLoginUrl() ?? null,
+      [...served].map(([id, { name, url }]) => ({ id, name, url, is_this: url === current })),
+    link: (id) => served.get(id)?.newLoginUrl() ?? null,
   }
 }

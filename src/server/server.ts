@@ -132,7 +132,7 @@ export async function startServer(given: Config, projects = createProjects()): P
       about: aboutNow,
       listModels: models.list,
       listAgents: answering.listAgents,
-      projects,
+      projects: { list: () => projects.list(ownUrl), link: projects.link },
       web: readWebFiles(webFolder()),
     }
     http = await serveHttp({
@@ -157,7 +157,7 @@ export async function startServer(given: Config, projects = createProjects()): P
       for (const old of [...loginCodes].slice(0, -MOST_LINKS)) loginCodes.delete(old)
       return `${url}/login?code=${code}`
     }
-    const leave = projects.add({ workspaceId, name: about.project, url, newLoginUrl })
+    const leave = projects.add({ name: about.project, url, newLoginUrl })
     return {
       url,
       loginUrl: newLoginUrl(),

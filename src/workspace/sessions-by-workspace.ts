@@ -169,7 +169,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const tip = await tipOf(tenant, from)
       const theirs = await snapshot(workspaceOf(copy), tip === null ? [] : [tip])
       const adoptions = readCopyBase(dataDir, copy)?.adoptions.filter((one) => one.target === target) ?? []
-      const bases = { origin, adoptions: adoptions.map(({ target: _, ...commits }) => commits) }
+      const bases = { origin, adoptions }
       const files = { theirs, theirRoot: realpathSync(copyFolder(dataDir, copy)), bases }
       const done = await (await of(tenant, conversationId)).adopt({ ...command, ...files })
       const { safety_checkpoint: before, new_checkpoint: after } = done

@@ -42,7 +42,7 @@ it('[T15] serves several projects in one process, each with its own address, tok
     // A token opens only its own project.
     const crossed = createClient({ url: docsUrl, token: tokenOf('shop') })
     await expect(crossed.about()).rejects.toMatchObject({ status: 401 })
-    const other = items[1]?.workspace_id ?? ''
+    const other = items[1]?.id ?? ''
     await expect(shop.projectLink('none')).rejects.toMatchObject({ status: 404 })
 
     const { page, problems } = await browser.open({ url: shopUrl, token: tokenOf('shop') })

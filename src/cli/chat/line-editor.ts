@@ -131,7 +131,8 @@ export class LineEditor {
       case 'escape':
         return 'escape'
       default:
-        return 'none'
+        // Terminals send Esc and a letter right after it as one key: the letter must not be lost.
+        return name?.length === 1 ? this.insert(name) : 'none'
     }
   }
 

@@ -13,8 +13,9 @@ const RESET = '\u001b[0m'
 export function widthOf(char: string): number {
   const code = char.codePointAt(0) ?? 0
   if (code < 0x300) return 1
-  if (/[\p{M}\p{Cf}]/u.test(char)) return 0
+  if (/[\p{Mn}\p{Me}\u200b-\u200f\u2060-\u2064\ufeff]/u.test(char)) return 0
   if (code < 0x1100) return 1
+  if (code < 0x1160) return 2
   return code >= 0x2e80 || /\p{Emoji}/u.test(char) ? 2 : 1
 }
 

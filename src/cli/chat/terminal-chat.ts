@@ -85,8 +85,11 @@ async function talk(
     const [ask] = asks
     const most = Math.max(1, Math.min(10, height - 4))
     if (ask && focus.isHeld && !isReason) {
+      // Output may have moved the question out of sight, or imitate one.
+      const { tool_name, arguments: given } = ask.question
+      const call = cutToWidth(`Allow ${printable(tool_name)} ${shortened(given)}?`, width)
       const { rows, rest } = wrapLine(focus.prompt(ask.question), width)
-      const shown = [...rows, rest].map((row) => bold(row))
+      const shown = [call, ...rows, rest].map((row) => bold(row))
       return screen.show({ rows: shown, row: shown.length - 1, before: shown.at(-1) ?? '', below: [] })
     }
     const typed = {
@@ -268,7 +271,7 @@ async function talk(
     choices = {
       items: items.map((path) => {
         const { content, caret: next } = withMention(text, mention, path)
-        return { label: `@${printable(path)}`, text: content, caret: next }
+        return { label: `@${shortened(path)}`, text: content, caret: next }
       }),
     }
     draw()

@@ -164,7 +164,11 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
       tenant: c.get('caller').tenant,
       search: q,
       conversationId: conversation_id === undefined ? null : conversationId(conversation_id),
-      ...{ kinds, tool: tool ?? null, path: path ?? null, since: since ?? null, until: until ?? null },
+      kinds,
+      tool: tool ?? null,
+      path: path ?? null,
+      since: since ?? null,
+      until: until ?? null,
       limit,
     })
     const found = items.map(({ excerpt, ...hit }) => ({

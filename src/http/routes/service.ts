@@ -74,12 +74,12 @@ const projects = createRoute({
 
 const projectLink = createRoute({
   method: 'post',
-  path: '/projects/{workspace_id}/link',
+  path: '/projects/{project_id}/link',
   summary: 'Create a link that signs one browser in to another project of this process',
   middleware: [requireScope('admin')] as const,
   request: {
     params: z.object({
-      workspace_id: z.string().meta({ param: { name: 'workspace_id', in: 'path' } }),
+      project_id: z.string().meta({ param: { name: 'project_id', in: 'path' } }),
     }),
   },
   responses: { 200: json(projectLinkSchema, 'The link'), ...problems },
@@ -91,11 +91,11 @@ export function addAboutRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies):
   app.openapi(agents, (c) => c.json({ items: deps.listAgents() }, 200))
   app.openapi(projects, async (c) => {
     const mayList = await isLocal(deps, c.get('caller'))
-    return c.json({ items: mayList ? deps.projects.list(deps.workspaceId) : [] }, 200)
+    return c.json({ items: mayList ? deps.projects.list() : [] }, 200)
   })
   app.openapi(projectLink, async (c) => {
-    const { workspace_id } = c.req.valid('param')
-    const url = (await isLocal(deps, c.get('caller'))) ? deps.projects.link(workspace_id) : null
+    const { project_id } = c.req.valid('param')
+    const url = (await isLocal(deps, c.get('caller'))) ? deps.projects.link(project_id) : null
     if (url === null) throw new WaymarkError('not_found', 'This server has no such project.')
     return c.json({ url }, 200)
   })

@@ -35,7 +35,7 @@ export const projectListSchema = z
   .object({
     items: z.array(
       z.object({
-        workspace_id: z.string(),
+        id: z.string(),
         /** The folder's name. */
         name: z.string(),
         url: z.string(),

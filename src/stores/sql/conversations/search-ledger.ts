@@ -87,7 +87,7 @@ function* isFrequent({ db, name }: Dialect, { terms, conversationId }: LedgerSea
         select 1 as one from ${rows} limit ${FEW + 1}
       ) as some`.compile(db),
   })
-  return Number(counted?.found ?? 0) > FEW
+  return (counted?.found ?? 0) > FEW
 }
 
 /** The hits among the newest rows. */
