@@ -14,7 +14,7 @@ export const searchTables = [
   'create index searched_by_time on searched (created_at, segment, seq)',
   {
     sqlite: `create virtual table searched_words using fts5(
-      words, content='', contentless_delete=1, detail=none, tokenize="ascii tokenchars '_-'"
+      words, content='', detail=none, tokenize="ascii tokenchars '_-'"
     )`,
     postgres: `alter table searched add column vector tsvector
       generated always as (array_to_tsvector(string_to_array(words, ' '))) stored`,
@@ -27,8 +27,14 @@ export const searchTables = [
   },
   {
     sqlite: `create trigger searched_removed after delete on searched begin
-      delete from searched_words where rowid = old.segment * 4294967296 + old.seq;
+      insert into searched_words (searched_words, rowid, words)
+        values ('delete', old.segment * 4294967296 + old.seq, old.words);
     end`,
+    postgres: null,
+  },
+  // Otherwise the words of removed rows stay in the file until a merge (D3).
+  {
+    sqlite: "insert into searched_words (searched_words, rank) values ('secure-delete', 1)",
     postgres: null,
   },
   // All projections are built again at the next start, because the events of earlier versions have no words yet.
