@@ -380,8 +380,9 @@ export function openWorkspace(
       locked(async () => {
         const parents: string[] = []
         const ours = given ?? (await storeCommit({ ...(await storeNow()), parents, label, time }))
-        const stored = new Set(await storedAmong([theirs, origin, ...adoptions.flatMap(Object.values)]))
-        const known = adoptions.filter((one) => Object.values(one).every((id) => stored.has(id)))
+        const commitsOf = (one: (typeof adoptions)[number]) => [one.theirs, one.before, one.after]
+        const stored = new Set(await storedAmong([theirs, origin, ...adoptions.flatMap(commitsOf)]))
+        const known = adoptions.filter((one) => commitsOf(one).every((id) => stored.has(id)))
         const sides = { ours, theirs, origin, adoptions: known, isTheirsPreferred }
         const command = { ...sides, theirRoot: toBytePath(theirRoot) }
         const where = { scratch: join(dataDir, 'tmp'), path: options.path }
