@@ -32,7 +32,8 @@ export async function backupPostgres(pool: pg.Pool, folder: string): Promise<voi
 async function* linesOf(client: pg.PoolClient, tables: readonly string[]): AsyncGenerator<string> {
   for (const table of tables) {
     yield `${JSON.stringify({ table })}\n`
-    await client.query(`declare rows no scroll cursor for select * from ${quoted(table)}`)
+    const columns = (await storedColumns(client, table)).map(quoted).join(', ')
+    await client.query(`declare rows no scroll cursor for select ${columns} from ${quoted(table)}`)
     for (;;) {
       const { rows } = await client.query<Record<string, unknown>>(`fetch ${ROWS_AT_ONCE} from rows`)
       if (rows.length === 0) break
@@ -115,6 +116,15 @@ async function tablesIn(client: pg.PoolClient): Promise<string[]> {
     'select tablename from pg_tables where schemaname = current_schema() order by tablename',
   )
   return rows.map((row) => row.tablename).filter((name) => !derived.test(name))
+}
+
+/** The columns that a restore can insert; the database computes the others from them. */
+async function storedColumns(client: pg.PoolClient, table: string): Promise<string[]> {
+  const { rows } = await client.query<{ column_name: string }>(
+    "select column_name from information_schema.columns where table_schema = current_schema() and table_name = $1 and is_generated = 'NEVER'",
+    [table],
+  )
+  return rows.map((row) => row.column_name)
 }
 
 function quoted(name: string): string {
