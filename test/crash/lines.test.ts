@@ -139,7 +139,8 @@ it('leaves a complete fork or none when a fork with copied files is killed', {
     }
     // The server removes incomplete copies when it starts.
     const names = () => (existsSync(copies) ? readdirSync(copies).toSorted() : [])
-    await expect.poll(names, { timeout: 30_000 }).toEqual([...forks].toSorted())
+    const complete = () => [...forks].flatMap((fork) => [fork, `${fork}.base`]).toSorted()
+    await expect.poll(names, { timeout: 30_000 }).toEqual(complete())
     expect(everythingIn(project)).toEqual(wanted)
   }
   expect(forks.size).toBeGreaterThan(0)

@@ -85,7 +85,7 @@ function* isFrequent({ db, name }: Dialect, { terms, conversationId }: LedgerSea
     compile: () =>
       sql<{ found: number }>`select count(*) as found from (
         select 1 as one from ${rows} limit ${FEW + 1}
-      ) as some`.compile(db),
+      ) as counted`.compile(db),
   })
   return (counted?.found ?? 0) > FEW
 }
