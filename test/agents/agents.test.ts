@@ -2,13 +2,16 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Client } from '../../src/client/index.ts'
 import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
 import {
   allFrames,
   approve,
   ask,
   finalOf,
+  framesOf,
   frameWhen,
   ofKind,
   runsOf,
@@ -16,6 +19,7 @@ import {
   transcriptOf,
 } from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
+import { startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
 import { installed, realAgents } from './real-agents.ts'
 
@@ -153,36 +157,72 @@ for (const agent of realAgents) {
 
     it('[R3] [R4] ends each message once although it is killed at random moments', async () => {
       for (let round = 0; round < KILLS; round++) {
-        const id = await newConversation()
         const { client } = server
-        await client.sendMessage(id, {
-          content: `${agent.shell('sleep 0.3; echo 1 >> log.txt')}\n!say "the end"`,
-        })
-        await client.sendMessage(id, { content: '!say "the next"' })
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * 4000))
-        // The agents' processes, found by the home in their environment.
-        const listed = execFileSync('sh', [
-          '-c',
-          `grep -l -z "HOME=${home}$" /proc/[0-9]*/environ 2>/dev/null || true`,
-        ])
-        for (const [, pid] of listed.toString().matchAll(/proc\/(\d+)\//g)) {
-          try {
-            process.kill(Number(pid), 'SIGKILL')
-          } catch {
-            // It has just ended.
-          }
-        }
-        await expect
-          .poll(() => client.queue(id), { timeout: 60_000 })
-          .toMatchObject({ active: null, items: [] })
-        const frames = await allFrames(server, id)
-        const ends = frames.filter(({ kind }) => kind === 'final' || kind === 'error')
-        expect(ends).toHaveLength(2)
-        for (const run of runsOf(transcriptOf(frames))) {
-          for (const tool of toolsOf(run)) expect(tool.endedAt, JSON.stringify(tool)).not.toBeNull()
-        }
-        expect(ofKind(frames, 'final').at(-1)?.final.response_text).toContain('the next')
+        const id = await sendTwo(client)
+        await setTimeout(Math.random() * 4000)
+        for (const pid of agentPids()) kill(pid)
+        await expectBothEnded(client, id)
       }
     })
+
+    it('[R3] [R4] [T14] ends each message once although the server is killed at random moments', async () => {
+      const other = mkdtempSync(join(tmpdir(), `waymark-${agent.name}-killed-`))
+      const config = { agents: { free: agent.prepare(home, model.url, false) } }
+      await server.close()
+      let killed = await startServerProcess(other, { config })
+      try {
+        for (let round = 0; round < KILLS; round++) {
+          const id = await sendTwo(killed.client)
+          await setTimeout(Math.random() * 4000)
+          await killed.kill()
+          await expect.poll(agentPids, { timeout: 20_000 }).toEqual([])
+          killed = await startServerProcess(other, { config })
+          await expectBothEnded(killed.client, id)
+        }
+      } finally {
+        await killed.kill()
+        rmSync(other, { recursive: true, force: true })
+        server = await start()
+      }
+    })
+
+    async function sendTwo(client: Client): Promise<string> {
+      const { id } = await client.createConversation({ agent: 'free' })
+      await client.sendMessage(id, {
+        content: `${agent.shell('sleep 0.3; echo 1 >> log.txt')}\n!say "the end"`,
+      })
+      await client.sendMessage(id, { content: '!say "the next"' })
+      return id
+    }
+
+    async function expectBothEnded(client: Client, id: string): Promise<void> {
+      await expect
+        .poll(() => client.queue(id), { timeout: 60_000 })
+        .toMatchObject({ active: null, items: [] })
+      const frames = await framesOf(client, id)
+      const ends = frames.filter(({ kind }) => kind === 'final' || kind === 'error')
+      expect(ends).toHaveLength(2)
+      for (const run of runsOf(transcriptOf(frames))) {
+        for (const tool of toolsOf(run)) expect(tool.endedAt, JSON.stringify(tool)).not.toBeNull()
+      }
+      expect(ofKind(frames, 'final').at(-1)?.final.response_text).toContain('the next')
+    }
+
+    /** The agents' processes, found by the home in their environment. */
+    function agentPids(): number[] {
+      const listed = execFileSync('sh', [
+        '-c',
+        `grep -l -z "HOME=${home}$" /proc/[0-9]*/environ 2>/dev/null || true`,
+      ])
+      return [...listed.toString().matchAll(/proc\/(\d+)\//g)].map(([, pid]) => Number(pid))
+    }
+
+    function kill(pid: number): void {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // It has just ended.
+      }
+    }
   })
 }
