@@ -170,7 +170,7 @@ describe('migrations', () => {
         "0006-questions.ts": "1a26e828daf48ab0",
         "0007-keep.ts": "2f7402c6f3be894d",
         "0008-growth.ts": "4c1e2250d96105dc",
-        "0009-search.ts": "63ed38eddda58807",
+        "0009-search.ts": "d30c17139a63ce3a",
       }
     `)
   })
