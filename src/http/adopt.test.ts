@@ -211,11 +211,20 @@ describe('adopting the files of a fork', () => {
         id = (await server.client.createConversation()).id
         for (const file of files) put(project, file, Math.random() < 0.5 ? null : unlike())
         const { forkId, copy } = await fork()
+        const state = (folder: string) => new Map(files.map((file) => [file, read(folder, file)]))
+        let base = state(copy)
+        let last: { base: typeof base; before: typeof base; after: typeof base } | null = null
         for (const { changes, isForkPreferred } of all) {
-          const base = new Map(files.map((file) => [file, read(copy, file)]))
           for (const { side, file, isGone } of changes) {
             put(side === 'fork' ? copy : project, files[file] ?? '', isGone ? null : unlike())
           }
+          // An adoption all of whose files are as before it was undone, so it does not count.
+          const undone = last?.before
+          const adopted = files.filter((file) => last?.before.get(file) !== last?.after.get(file))
+          const isUndone =
+            adopted.length > 0 && adopted.every((file) => read(project, file) === undone?.get(file))
+          if (last && isUndone) base = last.base
+          const [before, theirsThen] = [state(project), state(copy)]
           const expected = new Map<string, string | null>()
           const conflicts: string[] = []
           for (const file of files) {
@@ -230,6 +239,8 @@ describe('adopting the files of a fork', () => {
           for (const file of files) expect([file, read(project, file)]).toEqual([file, expected.get(file)])
           // The next round starts from what the fork has, except where the project has kept its own.
           if (conflicts.length > 0) return
+          last = { base, before, after: state(project) }
+          base = theirsThen
         }
       }),
       { numRuns: rounds(8, 200) },

@@ -57,12 +57,12 @@ export async function mergeTrees(
       await treeOf(one.before),
       await treeOf(one.after),
     ]
-    adoptions.push({ theirs: their, before, after })
+    if (!(await isUndone(before, after))) adoptions.push({ theirs: their, before, after })
   }
   const files = new Map<BytePath, Entry>()
   const conflicts = new Set<BytePath>()
   for (const { path: file, from: mine, to: their } of await compareTrees(git, own, other)) {
-    const base = await baseOf(file, mine)
+    const base = await baseOf(file)
     if (isSame(their, base) || (their === null && isOnDisk(file))) continue
     if (isSame(mine, base)) {
       files.set(file, their)
@@ -80,15 +80,24 @@ export async function mergeTrees(
   const tree = await treeWith(git, objects, own, files)
   return { tree, changed: [...files.keys()].sort(), conflicts: [...conflicts].sort() }
 
-  /** The file from which both sides count. An adoption that left the file alone, or that was undone, does not count. */
-  async function baseOf(file: BytePath, mine: Entry): Promise<Entry> {
+  /**
+   * True if each file that the adoption changed is as it was before. If only some are, a person has reverted them, and they are
+   * not adopted again.
+   */
+  async function isUndone(before: string, after: string): Promise<boolean> {
+    const changed = await compareTrees(git, before, after)
+    for (const { path: file, from } of changed) if (!isSame(await fileIn(own, file), from)) return false
+    return changed.length > 0
+  }
+
+  /** The file from which both sides count. An adoption that left the file alone does not count. */
+  async function baseOf(file: BytePath): Promise<Entry> {
     let base = await fileIn(origin, file)
     for (const adoption of adoptions) {
       const adopted = await fileIn(adoption.theirs, file)
       const [before, after] = [await fileIn(adoption.before, file), await fileIn(adoption.after, file)]
-      const isUndone = !isSame(before, after) && isSame(mine, before)
       const isLeft = isSame(before, after) && !isSame(after, adopted)
-      if (!isUndone && !isLeft) base = adopted
+      if (!isLeft) base = adopted
     }
     return base
   }

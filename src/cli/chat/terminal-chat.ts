@@ -49,6 +49,7 @@ async function talk(
   let stopped: string | null = null
   let activeSince: { runId: string; at: number } | null = null
   let view: ConversationView | null = null
+  const connected = Promise.withResolvers<ConversationView>()
   /** Lines are handled one after the other. */
   let handling: Promise<void> = Promise.resolve()
 
@@ -71,6 +72,7 @@ async function talk(
       onAsk: (ask) => void showWhole(ask).catch(sayNotDone),
       onAskOver: remove,
     })
+    connected.resolve(view)
     draw()
     return await over.promise
   } finally {
@@ -223,7 +225,8 @@ async function talk(
   }
 
   async function send(content: string): Promise<void> {
-    if (!view) throw new CommandError('Not connected yet.')
+    // What was typed before the connection is sent after it.
+    const { send: sendMessage } = await connected.promise
     // A hosted agent has commands of its own.
     if (/^\/[a-z-]+\b/.test(content) && (await client.conversation(id)).agent === null) {
       throw new CommandError(
@@ -232,7 +235,7 @@ async function talk(
     }
     const files = await filesNamedIn(content)
     const along = files.length === 0 ? {} : { active_files: files }
-    const { queue_position } = await view.send(content, undefined, along)
+    const { queue_position } = await sendMessage(content, undefined, along)
     if (queue_position > 0) say(dim(`(queued after ${queue_position}: ${shortened(content)})`))
   }
 
