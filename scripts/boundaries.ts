@@ -18,6 +18,7 @@ const mayImport: Record<string, readonly string[]> = {
   retrieval: ['core', 'outbound', 'protocol', 'worker-thread'],
   gateway: ['agent', 'core', 'outbound', 'protocol'],
   'demo-model': ['protocol'],
+  'agent-sessions': ['agent', 'core', 'protocol'],
   transfer: ['core', 'protocol'],
   lines: ['core', 'protocol'],
   workers: ['core', 'protocol'],
@@ -28,6 +29,7 @@ const mayImport: Record<string, readonly string[]> = {
   cli: [
     'acp',
     'agent-routing.ts',
+    'agent-sessions',
     'client',
     'protocol',
     'replay',
@@ -82,7 +84,7 @@ const forbiddenText: Record<string, { what: string; pattern: RegExp }[]> = {
   workers: [{ what: 'contains SQL', pattern: sqlText }],
   http: [{ what: 'contains SQL', pattern: sqlText }],
 }
-const mayUseDatabases = new Set(['stores', 'manifest', 'file-lock', COMPOSITION])
+const mayUseDatabases = new Set(['stores', 'manifest', 'file-lock', 'agent-sessions', COMPOSITION])
 
 /** Every violation in these sources, which are given by their paths from the repository's root. */
 export function findViolations(sources: ReadonlyMap<string, string>): string[] {

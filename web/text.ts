@@ -225,6 +225,8 @@ export const text = {
     reset: (session: string) => `${session} was discarded; files reset to the last approval`,
     undoReset: 'Undo this reset',
     forked: 'Forked here',
+    imported: (agent: string, entries: number) =>
+      `Imported from ${agent}, ${entries.toLocaleString('en')} entries in all`,
     toParent: 'Open the parent',
     cut: (by: string) => `Later messages were deleted by ${by}`,
     undelete: 'Undo the deletion',

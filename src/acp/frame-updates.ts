@@ -118,6 +118,8 @@ export function createFrameUpdates(): FrameUpdates {
     'memory.checkpoint': ({ checkpoint }) =>
       think(`The model's memory was shortened: ${checkpoint.strategy}.\n`),
     'agent.checkpoint': nothing,
+    'import.session': nothing,
+    'import.entry': nothing,
   }
 
   return {

@@ -3,7 +3,8 @@ import { rename, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import { type SessionAgent, sessionAgents } from '../protocol/api/agent-sessions.ts'
 import type { ImportProgress } from '../protocol/api/transfer.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
@@ -13,6 +14,11 @@ interface TransferFlags extends Record<string, unknown> {
   conversation?: string
   output?: string
   json?: boolean
+}
+
+interface ImportFlags extends TransferFlags {
+  from?: SessionAgent
+  all?: boolean
 }
 
 export function exportCommand(): Command {
@@ -63,8 +69,14 @@ Examples:
 
 export function importCommand(): Command {
   return commandWith('import', ['project', 'dataDir', 'url'])
-    .description('Import a file that `waymark export` wrote')
-    .argument('<file>', 'the file')
+    .description('Import a file that `waymark export` wrote, or the sessions of another agent')
+    .argument('[file]', 'the file')
+    .addOption(
+      new Option('--from <agent>', 'import the sessions that this agent has stored here').choices(
+        sessionAgents,
+      ),
+    )
+    .option('--all', "with --from: also sessions of other folders than the project's")
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -72,22 +84,37 @@ export function importCommand(): Command {
 The whole file is verified first. Conversations keep their ids and digests. Existing conversations are left unchanged, and one
 with a different history is rejected. The project's files are not changed; restore a checkpoint to get them.
 
+Each session becomes a conversation, with messages, thoughts, calls, outputs, edits and times. Importing again adds what is
+new. Entries that have no place in a transcript are kept in the ledger and counted. The sessions themselves are only read.
+
 Examples:
   waymark import basket.waymark.tar
-  waymark log conv_01m7ge5wdas4rvsp14pjg3nkaf`,
+  waymark import --from claude
+  waymark import --from codex --all`,
     )
-    .action(async (path: string, flags: TransferFlags) => {
-      const file = resolve(path)
-      if (!existsSync(file)) throw new CommandError(`file not found: ${file}`)
-      const client = await connect(flags)
-      const body = Readable.toWeb(createReadStream(file).pipe(counting('sent')))
-      const report = await client.import(body as ReadableStream, { onProgress: show }).finally(endProgress)
-      if (flags.json) return printJson(report)
-      for (const id of report.imported) console.log(`imported  ${id}`)
-      for (const id of report.present) console.log(`present   ${id}`)
-      const what = `${count(report.events, 'event')} and ${count(report.checkpoints, 'checkpoint')}`
-      console.log(bold(`${count(report.imported.length, 'conversation')} imported, ${what}.`))
+    .action(async (path: string | undefined, flags: ImportFlags) => {
+      if ((path === undefined) === (flags.from === undefined)) {
+        throw new CommandError('name a file, or an agent with --from')
+      }
+      if (flags.all && flags.from === undefined) throw new CommandError('--all goes with --from')
+      if (flags.from === undefined) return await importFile(path ?? '', flags)
+      // Loaded when used: it reads the databases and files of other programs.
+      const { importSessions } = await import('./import-sessions.ts')
+      await importSessions(flags.from, flags)
     })
+}
+
+async function importFile(path: string, flags: ImportFlags): Promise<void> {
+  const file = resolve(path)
+  if (!existsSync(file)) throw new CommandError(`file not found: ${file}`)
+  const client = await connect(flags)
+  const body = Readable.toWeb(createReadStream(file).pipe(counting('sent')))
+  const report = await client.import(body as ReadableStream, { onProgress: show }).finally(endProgress)
+  if (flags.json) return printJson(report)
+  for (const id of report.imported) console.log(`imported  ${id}`)
+  for (const id of report.present) console.log(`present   ${id}`)
+  const what = `${count(report.events, 'event')} and ${count(report.checkpoints, 'checkpoint')}`
+  console.log(bold(`${count(report.imported.length, 'conversation')} imported, ${what}.`))
 }
 
 const steps: Record<ImportProgress['step'], string> = {

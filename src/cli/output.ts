@@ -71,8 +71,8 @@ function escaped(char: string): string {
   return char === '\n' ? char : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-export function count(number: number, noun: string): string {
-  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
+export function count(number: number, noun: string, plural = `${noun}s`): string {
+  return `${number.toLocaleString('en')} ${number === 1 ? noun : plural}`
 }
 
 /** Formats a time in the local time zone. */

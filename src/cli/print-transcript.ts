@@ -256,6 +256,10 @@ function markText(mark: Mark): string | null {
       const { strategy, tokens_before, tokens_after } = mark.frame.checkpoint
       return `memory: ${strategy}, ${tokens_before} → ${tokens_after} tokens`
     }
+    case 'imported': {
+      const { entries, agent } = mark.frame
+      return `imported from ${printable(agent)}, ${entries.toLocaleString('en')} entries in all`
+    }
     case 'agent':
       return `agent: ${printable(mark.to)}`
     case 'unknown':

@@ -1,3 +1,4 @@
+import type { SessionImport } from '../protocol/api/agent-sessions.ts'
 import type {
   ContextView,
   MemoryView,
@@ -116,6 +117,8 @@ export interface Client {
   /** Exports the whole family as one portable tar archive. */
   export(id: string): Promise<ReadableStream<Uint8Array>>
   /** Imports an exported archive. */
+  /** Imports a session of another agent, as lines of JSON: the head, then the entries. */
+  importSession(lines: ReadableStream<Uint8Array>): Promise<SessionImport>
   import(
     archive: ReadableStream | Blob,
     options?: { onProgress?(progress: ImportProgress): void },
@@ -251,6 +254,11 @@ export function createClient(options: ClientOptions): Client {
         }
       }
       throw new ConnectionError(client.url, new Error('the connection closed before the import ended'))
+    },
+    async importSession(lines) {
+      const headers = { 'Content-Type': 'application/x-ndjson' }
+      const response = await request(client, '/sessions', { method: 'POST', stream: lines, headers })
+      return (await response.json()) as SessionImport
     },
     audit: (query = {}) => json('/audit', { query: { ...query } }),
     about: () => json('/about'),

@@ -1,7 +1,7 @@
 import { WaymarkError } from '../protocol/errors.ts'
 
 /** Far above any valid body. Validating a larger one could take minutes or overflow the stack. */
-const MAX_DEPTH = 40
+export const MAX_DEPTH = 40
 const MAX_VALUES = 100_000
 
 const QUOTE = 34
@@ -9,8 +9,8 @@ const COMMA = 44
 const BACKSLASH = 92
 
 /** Parses JSON after one pass over the text has checked its depth and number of values. */
-export function parseBoundedJson(text: string): unknown {
-  assertBounded(text)
+export function parseBoundedJson(text: string, maxDepth = MAX_DEPTH): unknown {
+  assertBounded(text, maxDepth)
   try {
     return JSON.parse(text)
   } catch (cause) {
@@ -24,7 +24,7 @@ export function parseBoundedJson(text: string): unknown {
   }
 }
 
-function assertBounded(text: string): void {
+function assertBounded(text: string, maxDepth: number): void {
   let depth = 0
   let values = 1
   for (let at = 0; at < text.length; at++) {
@@ -35,8 +35,8 @@ function assertBounded(text: string): void {
       depth++
       values++
     } else if (code === 93 || code === 125) depth--
-    if (depth > MAX_DEPTH)
-      throw new WaymarkError('invalid_json', `The body is nested more than ${MAX_DEPTH} levels deep.`)
+    if (depth > maxDepth)
+      throw new WaymarkError('invalid_json', `The body is nested more than ${maxDepth} levels deep.`)
     if (values > MAX_VALUES) {
       throw new WaymarkError('invalid_json', `The body has more than ${MAX_VALUES} values.`)
     }

@@ -78,6 +78,8 @@ export interface CreateConversationCommand {
   workspaceId: string | null
   settings: Settings
   frame: FrameDraft<'conversation.created'>
+  /** When it was created, in milliseconds; default: now. */
+  createdAt?: number
   idempotency?: Idempotency
 }
 

@@ -11,6 +11,7 @@ import type { Log } from '../core/log.ts'
 import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
+import type { SessionImports } from '../core/session-imports.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
@@ -59,6 +60,7 @@ export interface AppDependencies {
   gateway: GatewayDependencies
   exports: Exports
   imports: Imports
+  sessionImports: SessionImports
   /** Returns a path for a new temporary file in the data folder. */
   scratchFile(): string
   tokens: TokenStore

@@ -1,8 +1,12 @@
 import type { MiddlewareHandler } from 'hono'
-import { parseBoundedJson } from '../core/bounded-json.ts'
+import type * as z from 'zod'
+import { MAX_DEPTH, parseBoundedJson } from '../core/bounded-json.ts'
 import { MAX_BODY_BYTES } from '../protocol/api/fields.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 
+const NEWLINE = 10
+/** A line may wrap a value of the usual depth. */
+const LINE_DEPTH = 4
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
 /** Reads the body once, within limits, as UTF-8 JSON. A missing body is an empty object. Runs after the scope check. */
@@ -47,4 +51,39 @@ export function decode(bytes: Uint8Array): string {
   } catch (cause) {
     throw new WaymarkError('invalid_utf8', 'The body is not valid UTF-8.', { cause })
   }
+}
+
+/** The lines of a body as they arrive, each of at most so many bytes. */
+export async function* bodyLines(request: Request, most: number): AsyncGenerator<string> {
+  let pieces: Uint8Array[] = []
+  let length = 0
+  const bounded = (more: number) => {
+    length += more
+    if (length > most) throw new WaymarkError('body_too_large', `A line exceeds the limit of ${most} bytes.`)
+  }
+  for await (const chunk of (request.body ?? []) as unknown as AsyncIterable<Uint8Array>) {
+    let from = 0
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+      bounded(end - from)
+      yield decode(Buffer.concat([...pieces, chunk.subarray(from, end)]))
+      pieces = []
+      length = 0
+      from = end + 1
+    }
+    bounded(chunk.length - from)
+    pieces.push(chunk.subarray(from))
+  }
+  if (length > 0) yield decode(Buffer.concat(pieces))
+}
+
+/** Parses a line of a body; `number` is for the problem's text. */
+export function parsedLine<T>(schema: z.ZodType<T>, line: string, number: number): T {
+  const parsed = schema.safeParse(parseBoundedJson(line, MAX_DEPTH + LINE_DEPTH))
+  if (parsed.success) return parsed.data
+  throw new WaymarkError('invalid_request', `Line ${number} does not match the API schema.`, {
+    details: parsed.error.issues.map(({ path, message }) => ({
+      path: ['body', number, ...path].join('.'),
+      message,
+    })),
+  })
 }

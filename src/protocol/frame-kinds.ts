@@ -38,6 +38,8 @@ export const frameKinds = [
   'session.reset',
   'memory.checkpoint',
   'agent.checkpoint',
+  'import.session',
+  'import.entry',
 ] as const
 
 export type FrameKind = (typeof frameKinds)[number]

@@ -283,6 +283,16 @@ export const kindShapes = {
     }),
   },
   'agent.checkpoint': { checkpoint_id: z.string(), message_id: z.string() },
+
+  'import.session': {
+    agent: z.string(),
+    session_id: z.string(),
+    folder: z.string().nullable(),
+    /** How many entries have been imported, and a digest of them. */
+    entries: count,
+    digest: z.string(),
+  },
+  'import.entry': { agent: z.string(), entry_kind: z.string(), entry: z.unknown() },
 } satisfies Record<FrameKind, z.ZodRawShape>
 
 type Shapes = typeof kindShapes

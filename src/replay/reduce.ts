@@ -154,6 +154,8 @@ function markOf(frame: Frame): Mark | null {
       return { kind: 'reset', frame }
     case 'memory.checkpoint':
       return { kind: 'memory', frame }
+    case 'import.session':
+      return { kind: 'imported', frame }
     case 'agent.updated':
       // A list of commands is for the composer.
       if (frame.commands && frame.mode === undefined && frame.model === undefined) return null

@@ -165,6 +165,7 @@ export type Mark =
   | { kind: 'approved'; frame: Frame<'session.approved'> }
   | { kind: 'reset'; frame: Frame<'session.reset'> }
   | { kind: 'memory'; frame: Frame<'memory.checkpoint'> }
+  | { kind: 'imported'; frame: Frame<'import.session'> }
   | { kind: 'agent'; from: string | null; to: string }
   | { kind: 'forked'; parentConversationId: string; fromEventNumber: number }
   | { kind: 'cut'; after: number; messageId: string; by: string }

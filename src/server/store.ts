@@ -11,6 +11,7 @@ import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { IndexStore } from '../core/retrieval.ts'
+import type { AppendImported } from '../core/session-imports.ts'
 import type { TokenStore } from '../core/tokens.ts'
 import type { FamilySource, FamilyTarget } from '../core/transfer.ts'
 import type { Upkeep } from '../core/upkeep.ts'
@@ -29,6 +30,7 @@ import { createLedger } from '../stores/ledger.ts'
 import { createQueue } from '../stores/queue.ts'
 import { createResponses } from '../stores/responses.ts'
 import { createRules } from '../stores/rules.ts'
+import { createAppendImported } from '../stores/session-imports.ts'
 import { openSqlite } from '../stores/sqlite/open.ts'
 import { createTokenStore } from '../stores/tokens.ts'
 import { createToolResults } from '../stores/tool-results.ts'
@@ -61,6 +63,7 @@ export interface Store {
   collection: CollectionStore
   familySource(): FamilySource
   familyTarget: FamilyTarget
+  appendImported: AppendImported
   blobs: BlobStore
   /** True if no other process writes to this store. */
   isSingleProcess: boolean
@@ -110,6 +113,7 @@ export async function openStore(
     collection: createCollectionStore({ database, clock }),
     familySource: () => createFamilySource(database),
     familyTarget: createFamilyTarget(database, clock),
+    appendImported: createAppendImported({ database, blobs }),
     blobs,
     isSingleProcess: engine.isSingleProcess,
     ownsBlobs,

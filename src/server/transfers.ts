@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { createSessionImports } from '../agent-sessions/session-imports.ts'
 import type { Config } from '../config.ts'
 import type { Log } from '../core/log.ts'
 import { holdAlone } from '../file-lock/hold-alone.ts'
@@ -22,6 +23,12 @@ export function createTransfers(config: Config, store: Store, { sessions, bundle
   const shared = { source: store.familySource, blobs: store.blobs, scratchFile, hold, log }
   return {
     scratchFile,
+    sessionImports: createSessionImports({
+      ledger: store.ledger,
+      append: store.appendImported,
+      keep: store.results.keep,
+      workspaceId,
+    }),
     exports: createExports({
       ...shared,
       snapshotCopy: sessions.snapshotCopy,

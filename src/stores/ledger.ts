@@ -95,7 +95,8 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
     page,
     follow,
     messages,
-    create: (command) => database.write('createConversation', { ...command, now: clock.now() }),
+    create: ({ createdAt, ...command }) =>
+      database.write('createConversation', { ...command, now: createdAt ?? clock.now() }),
     fork: (command) => database.write('fork', { ...command, now: clock.now() }),
     async forkedBefore(tenant, idempotency) {
       const { answer } = await database.read('answeredBefore', { tenant, idempotency })

@@ -76,6 +76,8 @@ export const MarkRow = memo(function MarkRow({ mark, at, conversationId }: MarkP
       )
     case 'memory':
       return <MemoryMark frame={mark.frame} at={at} conversationId={conversationId} />
+    case 'imported':
+      return <Divider icon="down" label={text.marks.imported(mark.frame.agent, mark.frame.entries)} />
     case 'forked':
       return (
         <Divider icon="fork" label={text.marks.forked}>

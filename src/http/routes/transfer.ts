@@ -5,10 +5,18 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi'
+import {
+  MAX_SESSION_LINE,
+  type SessionEntry,
+  sessionEntrySchema,
+  sessionHeadSchema,
+  sessionImportSchema,
+} from '../../protocol/api/agent-sessions.ts'
 import { type ImportProgress, importReportSchema } from '../../protocol/api/transfer.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
 import type { AppDependencies, AppEnv } from '../app-dependencies.ts'
-import { requireScope } from '../auth.ts'
+import { assertScope, requireScope } from '../auth.ts'
+import { bodyLines, parsedLine } from '../body.ts'
 import { conversationId, conversationParam, json, problem, problems } from '../openapi.ts'
 import { problemOf } from '../problem.ts'
 import { namedEvent, openEventStream, wantsStream } from '../sse.ts'
@@ -49,6 +57,22 @@ const importFamily = createRoute({
   },
 })
 
+const NDJSON = 'application/x-ndjson'
+const importSession = createRoute({
+  method: 'post',
+  path: '/sessions',
+  summary: 'Import a session that another agent has stored; a repeated import adds the entries that are new',
+  description: 'The first line of the body is the head of the session, and each further line is an entry.',
+  middleware: [requireScope('conversations:write')] as const,
+  request: { body: { required: true, content: { [NDJSON]: { schema: z.string() } } } },
+  responses: {
+    200: json(sessionImportSchema, 'The conversation, and what was added to it'),
+    ...problems,
+    409: problem('The conversation was changed meanwhile'),
+    415: problem('Not JSON lines'),
+  },
+})
+
 export function addTransferRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   app.openapi(exportFamily, async (c) => {
     const { tenant } = c.get('caller')
@@ -61,6 +85,21 @@ export function addTransferRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencie
   })
 
   // Not `app.openapi`: its validator would read the whole body into memory.
+  app.openAPIRegistry.registerPath(importSession)
+  app.post('/sessions', requireScope('conversations:write'), async (c) => {
+    if (!/^application\/(x-ndjson|jsonl)\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
+      throw new WaymarkError('unsupported_media_type', `The body must be ${NDJSON}.`)
+    }
+    const lines = bodyLines(c.req.raw, MAX_SESSION_LINE)
+    const first = await lines.next()
+    const head = parsedLine(sessionHeadSchema, first.done ? 'null' : first.value, 1)
+    // Its messages will work on the project's files.
+    if (head.is_here) assertScope(c.get('caller'), 'workspace:write')
+    const entries = sessionEntries(lines)
+    const { tenant, name: by } = c.get('caller')
+    return c.json(await deps.sessionImports.run({ tenant, by, head, entries }), 200)
+  })
+
   app.openAPIRegistry.registerPath(importFamily)
   app.post('/import', requireScope('admin'), async (c) => {
     if (!/^application\/(x-tar|octet-stream)\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
@@ -87,6 +126,11 @@ export function addTransferRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencie
       await rm(file, { force: true })
     }
   })
+}
+
+async function* sessionEntries(lines: AsyncIterable<string>): AsyncGenerator<SessionEntry> {
+  let number = 1
+  for await (const line of lines) yield parsedLine(sessionEntrySchema, line, ++number)
 }
 
 /** Streams progress during a long import: clients time out if a response takes minutes to start. */

@@ -15,6 +15,7 @@ import {
   importRows,
   knownFamily,
 } from './import-family.ts'
+import { importSession } from './import-session.ts'
 
 export const reads = {
   exportFamily: read(exportFamily, { isSlow: true }),
@@ -34,4 +35,8 @@ export const writes = {
   importEvents: write(importEvents, alone),
   importRows: write(importRows, alone),
   finishImport: write(finishImport, alone),
+  importSession: write(importSession, {
+    isAlone: true,
+    changesLine: ({ conversationId }) => conversationId,
+  }),
 }

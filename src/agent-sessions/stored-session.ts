@@ -1,0 +1,59 @@
+import type { SessionAgent, SessionEntry } from '../protocol/api/agent-sessions.ts'
+
+/** A session that another agent has stored on this machine. */
+export interface StoredSession {
+  agent: SessionAgent
+  id: string
+  /** The folder where the agent worked. */
+  folder: string | null
+  startedAt: string
+  bytes: number
+  /** The entries in their order. An answer that is not complete yet is left for the next import. */
+  entries(): AsyncIterable<SessionEntry>
+}
+
+/** Where the agents keep their sessions. */
+export interface SessionPlaces {
+  home: string
+  /** CLAUDE_CONFIG_DIR, CODEX_HOME and XDG_DATA_HOME, as far as they are set. */
+  variables: Readonly<Record<string, string>>
+}
+
+/** Sessions come from files that anything may have written. */
+export function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {}
+}
+
+export function asList(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function asString(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/** A time as frames have it; null if it is none. */
+export function asTime(value: unknown): string | null {
+  if (typeof value !== 'string' && typeof value !== 'number') return null
+  const date = new Date(value)
+  const isKnown = date.getTime() >= 0 && date.getFullYear() < 10_000
+  return isKnown ? date.toISOString() : null
+}
+
+/** A path below the folder as the project has it; any other stays absolute. */
+export function pathIn(folder: string | null, path: string): string {
+  const isBelow = folder !== null && path.startsWith(`${folder}/`)
+  return isBelow ? path.slice(folder.length + 1) : path
+}
+
+/** The diff of a file that is new. */
+export function addedDiff(content: string): string {
+  if (content === '') return ''
+  const lines = content.split('\n')
+  const isEnded = lines.at(-1) === ''
+  if (isEnded) lines.pop()
+  const end = isEnded ? '' : '\\ No newline at end of file\n'
+  return `@@ -0,0 +1${lines.length === 1 ? '' : `,${lines.length}`} @@\n${lines.map((line) => `+${line}\n`).join('')}${end}`
+}

@@ -1,0 +1,131 @@
+import { realpathSync } from 'node:fs'
+import { Readable } from 'node:stream'
+import { findSessions } from '../agent-sessions/find-sessions.ts'
+import type { StoredSession } from '../agent-sessions/stored-session.ts'
+import { type Client, RequestError } from '../client/index.ts'
+import type { SessionAgent, SessionHead, SessionImport } from '../protocol/api/agent-sessions.ts'
+import { connect } from './connect.ts'
+import { configAbove } from './options.ts'
+import { bold, CommandError, count, endProgress, printable, printJson, showProgress } from './output.ts'
+
+/** Lines are sent in pieces of about this size. */
+const PIECE = 256 * 1024
+
+type Done = SessionImport & { session_id: string; folder: string | null }
+
+interface Totals {
+  done: Done[]
+  failed: { session_id: string; problem: string }[]
+  elsewhere: number
+}
+
+/** Imports the sessions that an agent has stored on this machine. A session that fails does not hold up the others. */
+export async function importSessions(
+  agent: SessionAgent,
+  flags: Record<string, unknown> & { all?: boolean; json?: boolean },
+): Promise<void> {
+  const client = await connect(flags)
+  const { project, home, agentVariables: variables } = configAbove(flags)
+  const root = realpathSync(project)
+  const totals: Totals = { done: [], failed: [], elsewhere: 0 }
+  try {
+    for await (const session of findSessions(agent, { home, variables })) {
+      const isHere = session.folder !== null && isBelow(root, session.folder)
+      if (!isHere && !flags.all) {
+        totals.elsewhere++
+        continue
+      }
+      showProgress(`${count(totals.done.length, 'session')} of ${agent} imported …`)
+      await importOne(client, session, isHere, totals)
+    }
+  } finally {
+    endProgress()
+  }
+  if (flags.json) printJson({ sessions: totals.done, failed: totals.failed, elsewhere: totals.elsewhere })
+  else print(agent, totals)
+  if (totals.failed.length > 0) {
+    throw new CommandError(`${count(totals.failed.length, 'session')} could not be imported`)
+  }
+}
+
+async function importOne(
+  client: Client,
+  session: StoredSession,
+  isHere: boolean,
+  totals: Totals,
+): Promise<void> {
+  const { agent, id: session_id, folder, startedAt } = session
+  try {
+    const head = { agent, session_id, folder, is_here: isHere, started_at: startedAt }
+    const report = await client.importSession(
+      Readable.toWeb(Readable.from(bytesOf(head, session))) as ReadableStream,
+    )
+    totals.done.push({ ...report, session_id, folder })
+  } catch (error) {
+    // A session that can't be read or that the server refuses says why; a server that is gone ends the import.
+    const isOfSession = error instanceof RequestError ? error.status < 500 : 'code' in (error as object)
+    if (!isOfSession) throw error
+    totals.failed.push({ session_id, problem: (error as Error).message })
+  }
+}
+
+async function* bytesOf(head: SessionHead, session: StoredSession): AsyncGenerator<Uint8Array> {
+  const encoder = new TextEncoder()
+  let piece = `${JSON.stringify(head)}\n`
+  for await (const entry of session.entries()) {
+    piece += `${JSON.stringify(entry)}\n`
+    if (piece.length < PIECE) continue
+    yield encoder.encode(piece)
+    piece = ''
+  }
+  yield encoder.encode(piece)
+}
+
+function isBelow(root: string, folder: string): boolean {
+  const real = realOf(folder)
+  return real === root || real.startsWith(`${root}/`)
+}
+
+/** The folder may be gone. */
+function realOf(folder: string): string {
+  try {
+    return realpathSync(folder)
+  } catch {
+    return folder
+  }
+}
+
+const explanations: Partial<Record<SessionImport['status'], string>> = {
+  continued: 'was continued here; entries that are new since then were not added',
+  changed: 'differs from what was imported; left as it is',
+  deleted: 'was deleted here; undelete it to import it again',
+}
+
+function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
+  for (const { status, conversation_id: id, session_id, added } of done) {
+    const why = explanations[status]
+    if (status === 'imported' || status === 'updated')
+      console.log(`${status.padEnd(9)} ${id}  ${count(added, 'new entry', 'new entries')}`)
+    else if (why !== undefined)
+      console.log(`${status.padEnd(9)} ${id}  session ${printable(session_id)} ${why}`)
+  }
+  for (const { session_id, problem } of failed)
+    console.log(`failed    session ${printable(session_id)}: ${printable(problem)}`)
+  const others = new Map<string, number>()
+  for (const { others: of } of done)
+    for (const [kind, many] of Object.entries(of)) others.set(kind, (others.get(kind) ?? 0) + many)
+  const kept = [...others.values()].reduce((sum, many) => sum + many, 0)
+  const changed = done.filter(({ added }) => added > 0).length
+  console.log(
+    bold(`${count(changed, 'session')} of ${agent} imported, ${done.length - changed} without anything new.`),
+  )
+  if (kept > 0) {
+    const most = [...others].sort((a, b) => b[1] - a[1]).slice(0, 5)
+    const shown = most.map(([kind, many]) => `${printable(kind)} ${many.toLocaleString('en')}`).join(', ')
+    console.log(
+      `Kept, but not shown in transcripts: ${count(kept, 'entry', 'entries')} (${shown}${others.size > 5 ? ', …' : ''}).`,
+    )
+  }
+  if (elsewhere > 0)
+    console.log(`${count(elsewhere, 'session')} of other folders not imported; add --all for them.`)
+}
