@@ -103,16 +103,20 @@ function sessionText(index: number): string {
       add('assistant', [
         { type: 'tool_use', id, name: 'Bash', input: { command: `cat src/${words(1)}.ts | head` } },
       ])
-      add('user', [{ type: 'tool_result', tool_use_id: id, content: words(call === 0 ? 3000 : 500) }])
+      const content = words(call === 0 ? 3000 : 500)
+      // The result is stored twice: for the model, and for the screen.
+      const toolUseResult = { stdout: content, stderr: '', interrupted: false }
+      add('user', [{ type: 'tool_result', tool_use_id: id, content }], { toolUseResult })
     }
     add('assistant', [{ type: 'text', text: words(150) }])
   }
   return `${lines.join('\n')}\n`
 }
 
+/** As in real texts, a word's frequency falls with its rank. */
 function words(count: number): string {
   let text = ''
-  for (let at = 0; at < count; at++) text += `word${Math.floor(Math.random() * 20_000).toString(36)} `
+  for (let at = 0; at < count; at++) text += `word${Math.floor(20_000 ** Math.random()).toString(36)} `
   return text
 }
 

@@ -12,7 +12,7 @@ const MAX_TITLE = 500
 
 export interface SessionFrames {
   /** `index` is the entry's number in the session, from which the ids of its frames follow. */
-  add(entry: SessionEntry, index: number): Promise<void>
+  add(entry: SessionEntry, index: number): void
   /** Takes over what later entries need of one that is imported already. */
   skip(entry: SessionEntry): void
   /** Ends the open run. */
@@ -44,8 +44,8 @@ interface OpenRun {
 export function createSessionFrames(deps: {
   agent: SessionAgent
   conversationId: ConversationId
-  /** Keeps an output that a frame can't show whole. */
-  keep(text: string): Promise<string>
+  /** Keeps an output that a frame can't show whole, and returns its key. */
+  keep(text: string): string
 }): SessionFrames {
   const { agent, conversationId, keep } = deps
   let parts: ImportedFrames[] = []
@@ -141,11 +141,11 @@ export function createSessionFrames(deps: {
     write(statusFrame(opened, 'in_progress'))
   }
 
-  async function output({ call_id, output: text, is_error }: Extract<SessionEntry, { type: 'output' }>) {
+  function output({ call_id, output: text, is_error }: Extract<SessionEntry, { type: 'output' }>): boolean {
     if (!run?.calls.has(call_id)) return false
     const shown = shownOutput(text)
     const isCut = shown.notices?.some(({ type }) => type === 'truncated') ?? false
-    const ref = isCut ? { output_ref: await keep(text) } : {}
+    const ref = isCut ? { output_ref: keep(text) } : {}
     endCall(run, call_id, { ...shown, ...ref }, is_error ? 'failed' : 'completed')
     return true
   }
@@ -174,7 +174,7 @@ export function createSessionFrames(deps: {
     write({ kind: 'file.edit', ...place, path, change, ...counts, ...(diff === null ? {} : { diff }) })
   }
 
-  async function add(entry: SessionEntry, index: number): Promise<void> {
+  function add(entry: SessionEntry, index: number): void {
     at = entry.at
     const size = sizeOf(entry)
     characters += size
@@ -198,7 +198,7 @@ export function createSessionFrames(deps: {
         break
       case 'output':
         // An output without its call is kept as it is.
-        if (!(await output(entry))) keepEntry('output', entry)
+        if (!output(entry)) keepEntry('output', entry)
         break
       case 'edit':
         edit(entry, index)

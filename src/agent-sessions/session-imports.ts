@@ -13,10 +13,13 @@ const BATCH_CHARACTERS = 1024 * 1024
 /** Frames that may follow the last import without a message: new titles and the like. */
 const TAIL = 100
 const MOST_KINDS = 200
+/** Outputs that are being stored at once. */
+const MOST_KEEPING = 16
 
 export interface SessionImportsDependencies {
   ledger: Pick<Ledger, 'create' | 'page' | 'conversation' | 'owns'>
   append: AppendImported
+  /** Keeps a text under its SHA-256. */
   keep(text: string): Promise<string>
   workspaceId: string
 }
@@ -43,13 +46,25 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
     const before = await earlier(tenant, id)
     const report: SessionImport = { conversation_id: id, status: 'present', entries: 0, added: 0, others: {} }
     const already = typeof before === 'string' ? { entries: 0, digest: '', head: 0 } : before
-    const frames = createSessionFrames({ agent: head.agent, conversationId: id, keep })
+    const keeping: Promise<unknown>[] = []
+    const frames = createSessionFrames({
+      agent: head.agent,
+      conversationId: id,
+      keep(text) {
+        const stored = keep(text)
+        // A failure is reported before the frames are stored.
+        stored.catch(() => {})
+        keeping.push(stored)
+        return hash('sha256', text)
+      },
+    })
     let digest = ''
     let isChanged = false
     let stored = already.head
 
     const flush = async () => {
       const parts = frames.take()
+      await Promise.all(keeping.splice(0))
       if (parts.length === 0) return
       const timestamp = parts.at(-1)?.timestamp ?? head.started_at
       const { agent, session_id, folder } = head
@@ -76,7 +91,8 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
       }
       if (report.added === 0 && already.head === 0) stored = await create(tenant, id, head)
       report.added++
-      await frames.add(entry, index)
+      frames.add(entry, index)
+      if (keeping.length >= MOST_KEEPING) await Promise.all(keeping.splice(0))
     }
     frames.endRun()
     await flush()

@@ -10,6 +10,7 @@ import { bold, CommandError, count, endProgress, printable, printJson, showProgr
 
 /** Lines are sent in pieces of about this size. */
 const PIECE = 256 * 1024
+const AT_ONCE = 3
 
 type Done = SessionImport & { session_id: string; folder: string | null }
 
@@ -28,16 +29,23 @@ export async function importSessions(
   const { project, home, agentVariables: variables } = configAbove(flags)
   const root = realpathSync(project)
   const totals: Totals = { done: [], failed: [], elsewhere: 0 }
-  try {
-    for await (const session of findSessions(agent, { home, variables })) {
-      const isHere = session.folder !== null && isBelow(root, session.folder)
+  const sessions = findSessions(agent, { home, variables })[Symbol.asyncIterator]()
+  /** Takes the next session until there is none: reading one and storing another overlap. */
+  async function importNext(): Promise<void> {
+    for (;;) {
+      const next = await sessions.next()
+      if (next.done) return
+      const isHere = next.value.folder !== null && isBelow(root, next.value.folder)
       if (!isHere && !flags.all) {
         totals.elsewhere++
         continue
       }
       showProgress(`${count(totals.done.length, 'session')} of ${agent} imported …`)
-      await importOne(client, session, isHere, totals)
+      await importOne(client, next.value, isHere, totals)
     }
+  }
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, importNext))
   } finally {
     endProgress()
   }
