@@ -23,6 +23,7 @@ import {
 import type { ChainStep, ContextPart, Responses } from '../core/responses.ts'
 import { closeCalls, createRunRecord } from '../core/run-record.ts'
 import { untilAborted } from '../core/until-aborted.ts'
+import type { WorkSessions } from '../core/work-sessions.ts'
 import type { Conversation, MemorySettings } from '../protocol/api/conversations.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
@@ -56,6 +57,7 @@ export interface AgentDependencies extends AssemblerDependencies {
   policies: Readonly<Record<string, ToolPolicy>>
   results: ToolResults
   rules: Rules
+  sessions: Pick<WorkSessions, 'capture' | 'writeRepository'>
   maxModelCalls: number
   clock: Clock
   log: Pick<Log, 'error'>
@@ -101,6 +103,7 @@ export function createAgent(deps: AgentDependencies): Agent {
         results,
         rules: deps.rules,
         mode: conversation.mode,
+        captures: { capture: deps.sessions.capture, now: clock.now },
         log,
       })
       const saver = new StateSaver({
@@ -117,6 +120,11 @@ export function createAgent(deps: AgentDependencies): Agent {
         }),
       }
       const end = await apart(() => runGraph({ steps, saver, threadId: runId, maxModelCalls }))
+      if (turn.workspaceId !== null) {
+        void deps.sessions.writeRepository(tenant, conversationId).catch((error: unknown) => {
+          log.error({ err: error }, 'a repository could not be written')
+        })
+      }
       const { stateId, status, reason, usage } = end
       return { stateId, status, reason, usage }
     },

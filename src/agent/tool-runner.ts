@@ -11,9 +11,11 @@ import {
   type Question,
   type Rules,
 } from '../core/questions.ts'
+import { type Captured, labels, type WorkSessions } from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { allowedByRule, approvalFrame, askPerson, callFields } from './approvals.ts'
+import { capturedFrames } from './captured-frames.ts'
 import { outcomeItem } from './provider/item-types.ts'
 import type { FunctionCall } from './provider/mapping.ts'
 import { shownOutput } from './provider/stream-items.ts'
@@ -38,6 +40,8 @@ export interface ToolRunnerDependencies {
   rules: Pick<Rules, 'find'>
   /** How much the conversation allows without asking. */
   mode: Mode
+  /** Saves the files around a call that may change any of them. Without it, a caller does that itself. */
+  captures?: Pick<WorkSessions, 'capture'> & { now(): number }
   log: Pick<Log, 'error'>
 }
 
@@ -97,9 +101,11 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       return failed(isPlan ? READ_ONLY : `The tool ${call.name} is not allowed here.`)
     }
     if (turn.record.call(call.callId)?.hasBegun && !tool.effects.isRepeatable) {
-      return failed(
-        'The server stopped while this call ran. It is unknown whether it took effect; check before you try again.',
-      )
+      const why =
+        'The server stopped while this call ran. It is unknown whether it took effect; check before you try again.'
+      // Nobody knows which of the changes since then are the call's.
+      const saved = await capture(tool, turn, labels.afterInterrupted(titleOf(tool, parsed(call.arguments))))
+      return { ...failed(why), ...(saved ? { frames: [saved.frame] } : {}) }
     }
     if (identicalCalls(call, earlier) > MOST_IDENTICAL) {
       return failed('The same call was already made twice, so it was not run again. Try something else.')
@@ -154,6 +160,14 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     grant: Grant,
   ): Promise<ToolOutcome> {
     const { tenant, conversationId, signal, writer } = turn
+    const title = titleOf(tool, args)
+    const before = await capture(tool, turn, labels.beforeCall(title))
+    if (before) writer.write(before.frame)
+    const startedAt = deps.captures?.now() ?? 0
+    const changes = async () => {
+      const after = await capture(tool, turn, labels.afterCall(title))
+      return after ? capturedFrames(after, { startedAt, callFor: () => callFields(call) }) : []
+    }
     // Durable before the tool starts: after a crash we know that it may have run. A worker that lost its run stops here (L8).
     writer.write(statusFrame(call, 'in_progress', tool.effects.files))
     await writer.flush()
@@ -170,19 +184,30 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
       }
       // A worker that was paused for longer than its lease starts nothing (R4).
       if (!tool.effects.isRepeatable) await turn.confirmHold()
-      return await tool.run(args, { tenant, conversationId, signal, show, grant, confirm })
+      const outcome = await tool.run(args, { tenant, conversationId, signal, show, grant, confirm })
+      return { ...outcome, frames: [...(outcome.frames ?? []), ...(await changes())] }
     } catch (error) {
       if (signal.aborted) {
         if (signal.reason instanceof Cancelled) {
-          writer.write(outputFrame(call, { output: 'Stopped.' }), statusFrame(call, 'failed'))
+          const made = await changes()
+          writer.write(...made, outputFrame(call, { output: 'Stopped.' }), statusFrame(call, 'failed'))
         }
         throw signal.reason
       }
-      if (error instanceof ToolError) return failed(error.message)
+      if (error instanceof ToolError) return { ...failed(error.message), frames: await changes() }
       if (error instanceof WaymarkError && error.code === 'lease_lost') throw error
       log.error({ err: error, tool: tool.name, run: turn.runId }, 'a tool failed')
       return failed(`The tool failed: ${(error as Error).message}`)
     }
+  }
+
+  /** A checkpoint next to a call that may change any file, and what has changed since the last one. */
+  async function capture(tool: Tool, turn: Turn, label: string): Promise<Captured | null> {
+    if (!deps.captures || tool.effects.files !== 'unrecorded' || turn.workspaceId === null) return null
+    const { tenant, conversationId } = turn
+    // The number of a checkpoint follows from the frames that are stored.
+    await turn.writer.flush()
+    return await deps.captures.capture({ tenant, conversationId, label })
   }
 
   /** Writes the outcome and returns its whole text. */
@@ -226,6 +251,11 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     isEdit: ({ name }) => byName.get(name)?.effects.files === 'recorded',
     definitions: offered.map(asDefinition),
   }
+}
+
+/** What a call does, in a few words. */
+function titleOf(tool: Tool, args: unknown): string {
+  return tool.subject?.(args) ?? tool.name
 }
 
 function asDefinition({ name, description, parameters }: Tool): FunctionTool {

@@ -24,6 +24,7 @@ const commands: Record<string, () => Promise<Command>> = {
   acp: async () => (await import('./acp.ts')).acpCommand(),
   checkpoints: async () => (await import('./checkpoints.ts')).checkpointsCommand(),
   diff: async () => (await import('./diff.ts')).diffCommand(),
+  blame: async () => (await import('./blame.ts')).blameCommand(),
   restore: async () => (await import('./restore.ts')).restoreCommand(),
   adopt: async () => (await import('./adopt.ts')).adoptCommand(),
   approve: async () => (await import('./approve.ts')).approveCommand(),

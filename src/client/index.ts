@@ -48,6 +48,7 @@ import type {
   Adopted,
   Approve,
   Approved,
+  BlameView,
   CheckpointDetails,
   CheckpointList,
   DiffView,
@@ -152,6 +153,8 @@ export interface Client {
   ): Promise<AcceptedMessage>
   /** A text attached to a message. */
   attachment(id: string, sha256: string): Promise<AttachmentView>
+  /** Who wrote each line of a file. */
+  blame(id: string, path: string): Promise<BlameView>
   /** The full output of a tool. */
   output(id: string, toolCallId: string): Promise<OutputView>
   queue(id: string): Promise<QueueView>
@@ -280,6 +283,7 @@ export function createClient(options: ClientOptions): Client {
     sendMessage: (id, message, { idempotencyKey } = {}) =>
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
+    blame: (id, path) => json(`${one(id)}/blame`, { query: { path } }),
     output: (id, toolCallId) => json(`${one(id)}/outputs/${encodeURIComponent(toolCallId)}`),
     queue: (id) => json(`${one(id)}/queue`),
     editQueued: (id, runId, body) =>

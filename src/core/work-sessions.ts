@@ -1,6 +1,7 @@
 import type {
   Adopted,
   Approved,
+  BlameView,
   CheckpointDetails,
   CheckpointList,
   DiffView,
@@ -154,6 +155,13 @@ export const labels = {
   adopted: (title: string | null) =>
     title === null ? 'Adopted from a fork' : `Adopted from: ${cutText(title, LABEL_CHARACTERS)}`,
   afterCall: (title: string) => `After: ${cutText(title.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
+  beforeCall: (title: string) => `Before: ${cutText(title.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
+  /** Taken after a call whose outcome is unknown. */
+  afterInterrupted: (title: string) =>
+    `After interrupted: ${cutText(title.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
+  isOfAdoption: (label: string) => label.startsWith('Adopted from'),
+  isOfCall: (label: string) => label.startsWith('After: '),
+  isOfInterrupted: (label: string) => label.startsWith('After interrupted: '),
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
@@ -226,6 +234,11 @@ export interface WorkStore {
   doneSince(workspaceId: string, since: string): Promise<DoneSince>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
   edits(query: WorkQuery): Promise<FileEditList>
+  /** All checkpoints in the workspace, by any conversation, oldest first. */
+  checkpointEvents(workspaceId: string): Promise<CheckpointEvent[]>
+  /** All edits of these files in the workspace, oldest first. */
+  editEvents(workspaceId: string, paths: readonly string[]): Promise<EditEvent[]>
+  editSources(edits: readonly EditEvent[]): Promise<EditSource[]>
   /** The files at an event of the line. */
   filesAt(tenant: string, id: ConversationId, at: number): Promise<FilesThen>
   /**
@@ -327,6 +340,8 @@ export interface WorkSessions {
   /** The files at an event, or the current files, and what has changed since. */
   files(query: FilesQuery): Promise<FileList>
   file(query: FileQuery): Promise<FileView>
+  /** Who wrote each line of a file. */
+  blame(query: BlameQuery): Promise<BlameView>
   /**
    * Compares the current files of two conversations, or their last checkpoints if they share a workspace; null if the
    * files are not on this server.
@@ -339,6 +354,69 @@ export interface WorkSessions {
   workspaceIds(): string[]
   /** Creates a working copy with a checkpoint's files, for a conversation that is about to be created. */
   makeCopy(command: CopyCommand): Promise<MadeCopy>
+}
+
+/**
+ * An index into the sources that wrote a file; `outside` if no call of a conversation did, `unknown` if it can't be told whether
+ * one did.
+ */
+export type BlameAuthor = number | 'outside' | 'unknown'
+
+export interface BlameEdit {
+  path: string
+  change: string
+  diff: string | null
+  /** The checkpoint with the previous file, if it had changed since the last checkpoint. */
+  previousCheckpoint: string | null
+  author: BlameAuthor
+}
+
+/** What happened in a workspace, in order: checkpoints, with the author of what only they show, and edits. */
+export type BlameStep = { checkpoint: string; author: BlameAuthor } | { edit: BlameEdit }
+
+export interface BlamedFile {
+  /** Null if the file is gone, binary or too large. */
+  text: string | null
+  /** The author of each line. */
+  authors: BlameAuthor[]
+}
+
+/** A checkpoint or an edit in a workspace, as stored. */
+export interface WorkEvent {
+  conversationId: ConversationId
+  tenant: string
+  segment: number
+  eventNumber: number
+  runId: string | null
+  at: string
+}
+
+export interface CheckpointEvent extends WorkEvent {
+  checkpointId: string
+  label: string
+}
+
+export interface EditEvent extends WorkEvent {
+  toolCallId: string | null
+  path: string
+  change: string
+  diff: string | null
+  previousCheckpoint: string | null
+}
+
+/** The message and the call behind an edit. */
+export interface EditSource {
+  messageId: string | null
+  message: string | null
+  tool: string | null
+  /** The hosted agent; null for Waymark's own. */
+  agent: string | null
+}
+
+export interface BlameQuery {
+  tenant: string
+  conversationId: ConversationId
+  path: string
 }
 
 export interface CompareQuery {

@@ -128,6 +128,7 @@ export async function startAnswering(
     policies,
     results,
     rules: store.rules,
+    sessions: files.sessions,
     maxModelCalls,
     log,
   })

@@ -39,6 +39,20 @@ export function createWorkStore({ database, clock }: { database: Database; clock
       const { items, next } = await database.read('listEdits', query)
       return { items: items.map(unpacked), next_cursor: next }
     },
+    checkpointEvents: (workspaceId) => database.read('checkpointEvents', workspaceId),
+    async editEvents(workspaceId, paths) {
+      return (await database.read('editEvents', { workspaceId, paths })).map(unpacked)
+    },
+    editSources: (edits) =>
+      database.read(
+        'editSources',
+        edits.map(({ segment, eventNumber, runId, toolCallId }) => ({
+          segment,
+          eventNumber,
+          runId,
+          toolCallId,
+        })),
+      ),
     async filesAt(tenant, id, at) {
       const { checkpointId, edits } = await database.read('filesAt', { tenant, id, at })
       return { checkpointId, edits: edits.map(unpacked) }

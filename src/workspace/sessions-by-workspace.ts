@@ -1,9 +1,18 @@
 import { mkdirSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Ledger } from '../core/ledger.ts'
-import { labels, type WorkSessions, workspaceNotHere } from '../core/work-sessions.ts'
+import {
+  type CheckpointEvent,
+  type EditEvent,
+  labels,
+  type WorkEvent,
+  type WorkSessions,
+  workspaceNotHere,
+} from '../core/work-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
+import { blameView, distinctCheckpoints, historyOf } from './blame-history.ts'
+import { cleanPath } from './clean-path.ts'
 import { dropCopy } from './repositories.ts'
 import {
   copiesInMaking,
@@ -186,6 +195,21 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     diff: async (query) => (await of(query.tenant, query.conversationId)).diff(query),
     files: async (query) => (await of(query.tenant, query.conversationId)).files(query),
     file: async (query) => (await of(query.tenant, query.conversationId)).file(query),
+    async blame({ tenant, conversationId, path }) {
+      const place = await workspaceIdOf(tenant, conversationId)
+      const copy = place === null ? undefined : conversationOfCopy(place)
+      if (place === null || copy === undefined) throw workspaceNotHere(place, project)
+      await (await of(tenant, conversationId)).start(tenant, conversationId)
+      const workspace = workspaceOf(copy)
+      const only = cleanPath(path)
+      const checkpoints = await checkpointsOf(place, copy)
+      const ids = checkpoints.map((event) => event.checkpointId)
+      const paths = await translated(workspace.earlierPaths(ids, only))
+      const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, paths))
+      const { text, authors } = await translated(workspace.blame(steps, only))
+      if (text !== null) return await blameView(store, tenant, only, { text, authors }, sources)
+      throw new WaymarkError('invalid_request', `${only} is not a text of at most 1 MiB in this project.`)
+    },
     async compare({ tenant, from, to, isDetailed }) {
       const [one, other] = await filesToCompare(tenant, from, to)
       if (one === null || other === null || !(await translated(thread.has([one, other])))) return null
@@ -239,6 +263,31 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     stop() {
       for (const one of sessions.values()) one.stop()
     },
+  }
+
+  /** The checkpoints of a workspace, after those that a working copy was made from. */
+  async function checkpointsOf(place: string, copy: string | null): Promise<CheckpointEvent[]> {
+    const own = await store.checkpointEvents(place)
+    const earlier = await beforeCopy(copy, own[0]?.at, checkpointsOf)
+    return distinctCheckpoints([...earlier, ...own])
+  }
+
+  async function editsOf(place: string, copy: string | null, paths: readonly string[]): Promise<EditEvent[]> {
+    const [first] = await store.checkpointEvents(place)
+    const earlier = await beforeCopy(copy, first?.at, (source, of) => editsOf(source, of, paths))
+    return [...earlier, ...(await store.editEvents(place, paths))]
+  }
+
+  /** What had happened in a copy's source when the copy was made. */
+  async function beforeCopy<T extends WorkEvent>(
+    copy: string | null,
+    madeAt: string | undefined,
+    eventsOf: (place: string, copy: string | null) => Promise<T[]>,
+  ): Promise<T[]> {
+    const base = copy === null ? null : readCopyBase(dataDir, copy)
+    const source = base ? conversationOfCopy(base.source) : undefined
+    if (!base || source === undefined) return []
+    return (await eventsOf(base.source, source)).filter(({ at }) => madeAt === undefined || at <= madeAt)
   }
 
   /**

@@ -18,6 +18,7 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 import { type Authors, createDifferences, findAuthors, nameOf } from './authors.ts'
 import { type CheckpointFrame, frameOf } from './checkpoint-frame.ts'
+import { cleanPath } from './clean-path.ts'
 import { createFileChanges } from './file-changes.ts'
 import type { MadeCheckpoint } from './file-operations.ts'
 import type { MergeBases } from './merge-trees.ts'
@@ -29,7 +30,7 @@ import { translated } from './workspace-failure.ts'
 export interface WorkspaceSessions
   extends Omit<
     WorkSessions,
-    'adopt' | 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'
+    'adopt' | 'blame' | 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'
   > {
   /** The conversation's last checkpoint, or null. */
   tip(tenant: string, id: ConversationId): Promise<string | null>
@@ -393,18 +394,6 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
       return { from: base, to: other, files: await translated(workspace.diff(base, other, only)) }
     },
   }
-}
-
-/** Normalizes a path; refuses one that leads out of the project. */
-function cleanPath(path: string): string {
-  const parts = path.split('/').filter((part) => part !== '' && part !== '.')
-  if (path.startsWith('/') || parts.includes('..') || parts.length === 0) {
-    throw new WaymarkError(
-      'invalid_request',
-      `The path must be relative to the project folder and stay inside it: ${path}`,
-    )
-  }
-  return parts.join('/')
 }
 
 interface Seen {

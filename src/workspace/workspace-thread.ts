@@ -28,6 +28,8 @@ const calls = [
   'diff',
   'files',
   'file',
+  'earlierPaths',
+  'blame',
   'leftOut',
   'countSince',
   'has',

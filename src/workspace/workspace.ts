@@ -1,8 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
-import type { FilesThen } from '../core/work-sessions.ts'
+import type { BlamedFile, BlameStep, FilesThen } from '../core/work-sessions.ts'
 import { lockRoot } from '../file-lock/root-lock.ts'
 import { openManifest, type ToolWritten } from '../manifest/manifest.ts'
+import { blameFile, earlierPaths } from './blame.ts'
 import { readBundle, writeBundle } from './bundle.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { changeTimesOf } from './change-times.ts'
@@ -83,6 +84,10 @@ export interface Workspace {
   files(then: FilesThen, wanted: { search: string; limit: number }): Promise<FoundFiles>
   /** Reads one file at that point; null when it did not exist. */
   file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
+  /** The names that a file has had in these checkpoints, oldest first, newest name first. */
+  earlierPaths(checkpoints: readonly string[], path: string): Promise<string[]>
+  /** The authors of the lines of a current file. */
+  blame(steps: readonly BlameStep[], path: string): Promise<BlamedFile>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** Counts the commits that `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
@@ -452,6 +457,9 @@ export function openWorkspace(
         const found = entry && entry.mode !== FOLDER_MODE ? await git.read(entry.oid) : null
         return { file: found && shownFile(found.body), difference: difference ?? null }
       }),
+    earlierPaths: (checkpoints, path) =>
+      locked(async () => await earlierPaths(git, checkpoints, path, (await storeNow()).tree)),
+    blame: (steps, path) => locked(async () => await blameFile(git, steps, path, (await storeNow()).tree)),
     leftOut: (checkpoint) =>
       inTurn(async () => {
         const { record } = await readCommit(git, checkpoint)

@@ -6,6 +6,8 @@ import {
   adoptSchema,
   approvedSchema,
   approveSchema,
+  blameQuery,
+  blameViewSchema,
   checkpointDetailsSchema,
   checkpointListSchema,
   diffQuery,
@@ -165,6 +167,15 @@ const file = createRoute({
   responses: { 200: json(fileViewSchema, 'The file'), ...reading },
 })
 
+const blame = createRoute({
+  method: 'get',
+  path: '/conversations/{id}/blame',
+  summary: 'Tell who wrote each line of a file: a message and its call, or something outside Waymark',
+  middleware: access('conversations:read'),
+  request: { params: conversationParam, query: blameQuery },
+  responses: { 200: json(blameViewSchema, 'The lines and their authors'), ...reading },
+})
+
 export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions, ledger }: AppDependencies): void {
   app.openapi(session, async (c) => {
     const id = conversationId(c.req.valid('param').id)
@@ -235,6 +246,15 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions, ledger }: Ap
       conversationId: conversationId(c.req.valid('param').id),
     }
     return c.json(await sessions.file({ ...query, at: at ?? null, path }), 200)
+  })
+
+  app.openapi(blame, async (c) => {
+    const view = await sessions.blame({
+      tenant: c.get('caller').tenant,
+      conversationId: conversationId(c.req.valid('param').id),
+      path: c.req.valid('query').path,
+    })
+    return c.json(view, 200)
   })
 
   app.openapi(diff, async (c) => {

@@ -233,3 +233,34 @@ export const fileViewSchema = z
   })
   .meta({ id: 'FileView' })
 export type FileView = z.infer<typeof fileViewSchema>
+
+export const blameQuery = z.object({ path: filePath })
+export const blameViewSchema = z
+  .object({
+    path: z.string(),
+    text: z.string(),
+    /** Runs of lines with one author: `from` and `to` count from 1. */
+    lines: z.array(z.object({ from: z.int(), to: z.int(), author: z.int() })),
+    authors: z.array(
+      z.object({
+        /**
+         * call: a tool call of an agent; run: a hosted agent's answer, it is not known which call; adopted: taken from a fork;
+         * outside: a person or another program; unknown: a call or something else.
+         */
+        kind: z.enum(['call', 'run', 'adopted', 'outside', 'unknown']),
+        /** Null for a conversation of another tenant, like all that follows. */
+        conversation_id: z.string().nullable(),
+        message_id: z.string().nullable(),
+        /** The first characters of the message. */
+        message: z.string().nullable(),
+        tool_call_id: z.string().nullable(),
+        tool: z.string().nullable(),
+        /** The hosted agent; null for Waymark's own. */
+        agent: z.string().nullable(),
+        event_number: z.int().nullable(),
+        at: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'BlameView' })
+export type BlameView = z.infer<typeof blameViewSchema>

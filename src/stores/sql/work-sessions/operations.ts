@@ -23,6 +23,7 @@ import {
   noteChange,
   pendingChange,
 } from './work-changes.ts'
+import { checkpointEvents, editEvents, editSources } from './work-events.ts'
 
 export const reads = {
   workRows: read(workRows),
@@ -36,6 +37,9 @@ export const reads = {
   listEdits: read(listEdits),
   findCheckpoint: read(findCheckpoint),
   filesAt: read(filesAt),
+  checkpointEvents: read(checkpointEvents, { isSlow: true }),
+  editEvents: read(editEvents, { isSlow: true }),
+  editSources: read(editSources, { isSlow: true }),
   conversationsWithWork: read(conversationsWithWork),
   reachableCheckpoints: read(reachableCheckpoints, { isSlow: true }),
   expiredAmong: read(expiredAmong),

@@ -1,0 +1,171 @@
+import { applyPatch } from 'diff'
+import { type Blame, createBlame } from '../core/blame.ts'
+import type { BlameAuthor, BlamedFile, BlameEdit, BlameStep } from '../core/work-sessions.ts'
+import type { Git } from '../git/git.ts'
+import { type BytePath, fromShown, shownPath } from './byte-path.ts'
+import { readCommit } from './commit.ts'
+import { compareTrees, entryIn, FOLDER_MODE, type TreeEntry } from './trees.ts'
+
+/** Larger files, and binary ones, have no lines to blame. */
+const MAX_BYTES = 1024 * 1024
+/** Two texts with this share of lines in common are the same file under another name. */
+const SIMILAR = 0.5
+const MOST_CANDIDATES = 50
+
+/** The file in one tree, by the name that it had then. */
+interface Then {
+  path: BytePath
+  entry: TreeEntry | null
+  /** It had another name in the tree before. */
+  isRenamed: boolean
+}
+
+/** The file's names in these checkpoints and now, newest first: its edits are found by them. */
+export async function earlierPaths(
+  git: Git,
+  checkpoints: readonly string[],
+  path: string,
+  now: string,
+): Promise<string[]> {
+  const trees = await treesOf(git, await storedAmong(git, checkpoints))
+  const found = await follow(git, [...trees, now], fromShown(path))
+  return [...new Set(found.toReversed().map((then) => shownPath(then.path)))]
+}
+
+/** The authors of a file's lines, from its versions in checkpoints and the edits between them, oldest first. */
+export async function blameFile(
+  git: Git,
+  all: readonly BlameStep[],
+  path: string,
+  now: string,
+): Promise<BlamedFile> {
+  const known = new Set(
+    await storedAmong(
+      git,
+      all.flatMap((step) => ('checkpoint' in step ? step.checkpoint : [])),
+    ),
+  )
+  const steps = all.filter((step) => !('checkpoint' in step) || known.has(step.checkpoint))
+  const trees = await treesOf(
+    git,
+    steps.flatMap((step) => ('checkpoint' in step ? step.checkpoint : [])),
+  )
+  const found = await follow(git, [...trees, now], fromShown(path))
+  const blame = createBlame<BlameAuthor>()
+  /** An edit's outcome is not known: what has changed at the next checkpoint may be its own or not. */
+  let isUnsure = false
+  let at = 0
+  const observe = async (author: BlameAuthor) => {
+    blame.observe(await textOf(git, found[at]?.entry ?? null), isUnsure ? 'unknown' : author)
+    isUnsure = false
+    at++
+  }
+  for (const step of steps) {
+    if ('checkpoint' in step) await observe(step.author)
+    else if (step.edit.path === shownPath(found[at]?.path ?? ''))
+      isUnsure = !(await applyEdit(git, blame, step.edit, found[at]?.isRenamed ?? false))
+  }
+  await observe('outside')
+  return { text: blame.text(), authors: [...blame.lines()] }
+}
+
+/** False if it is not known what the edit has left. */
+async function applyEdit(
+  git: Git,
+  blame: Blame<BlameAuthor>,
+  { path, change, diff, previousCheckpoint, author }: BlameEdit,
+  isRenamed: boolean,
+): Promise<boolean> {
+  if (previousCheckpoint !== null && (await git.read(previousCheckpoint))) {
+    const { tree } = await readCommit(git, previousCheckpoint)
+    blame.observe(await textOf(git, await fileAt(git, tree, fromShown(path))), 'outside')
+  }
+  if (change === 'deleted') {
+    blame.set(null, author)
+    return true
+  }
+  if (diff === null) return false
+  const isNew = change === 'added'
+  const text = applyPatch(isNew ? '' : (blame.text() ?? ''), diff, { autoConvertLineEndings: false })
+  if (text === false) return false
+  // A renamed file keeps its lines; the diff of the new name has them all.
+  if (isNew && !isRenamed) blame.set(null, author)
+  blame.set(text, author)
+  return true
+}
+
+/** Those that have not been collected. */
+async function storedAmong(git: Git, checkpoints: readonly string[]): Promise<string[]> {
+  const stored: string[] = []
+  for (const id of checkpoints) if (await git.read(id)) stored.push(id)
+  return stored
+}
+
+async function treesOf(git: Git, checkpoints: readonly string[]): Promise<string[]> {
+  const trees: string[] = []
+  for (const id of checkpoints) trees.push((await readCommit(git, id)).tree)
+  return trees
+}
+
+/** Follows the file back from the last of these trees. Returns it in each of them. */
+async function follow(git: Git, trees: readonly string[], path: BytePath): Promise<Then[]> {
+  const found: Then[] = []
+  let name = path
+  let later: { tree: string; then: Then } | null = null
+  for (const tree of trees.toReversed()) {
+    let entry = await fileAt(git, tree, name)
+    if (!entry && later?.then.entry) {
+      const renamed = await renamedFrom(git, tree, later.tree, later.then.entry)
+      if (renamed) {
+        later.then.isRenamed = true
+        name = renamed.path
+        entry = renamed.entry
+      }
+    }
+    const then = { path: name, entry, isRenamed: false }
+    found.push(then)
+    later = { tree, then }
+  }
+  return found.toReversed()
+}
+
+/** The file that is gone in the later tree and that the new one resembles most. */
+async function renamedFrom(
+  git: Git,
+  earlier: string,
+  later: string,
+  added: TreeEntry,
+): Promise<{ path: BytePath; entry: TreeEntry } | null> {
+  const gone = (await compareTrees(git, earlier, later)).flatMap(({ path, from, to }) =>
+    from && !to ? [{ path, entry: from }] : [],
+  )
+  const same = gone.find(({ entry }) => entry.oid === added.oid)
+  if (same) return same
+  const text = await textOf(git, added)
+  if (text === null) return null
+  const lines = new Set(text.split('\n'))
+  let best: { path: BytePath; entry: TreeEntry } | null = null
+  let most = SIMILAR
+  for (const one of gone.slice(0, MOST_CANDIDATES)) {
+    const old = (await textOf(git, one.entry))?.split('\n') ?? []
+    const shared = old.filter((line) => lines.has(line)).length / Math.max(old.length, lines.size, 1)
+    if (shared <= most) continue
+    best = one
+    most = shared
+  }
+  return best
+}
+
+async function fileAt(git: Git, tree: string, path: BytePath): Promise<TreeEntry | null> {
+  const entry = await entryIn(git, tree, path)
+  return entry && entry.mode !== FOLDER_MODE ? entry : null
+}
+
+async function textOf(git: Git, entry: TreeEntry | null): Promise<string | null> {
+  const body = entry && (await git.read(entry.oid))?.body
+  return body ? asText(body) : null
+}
+
+function asText(body: Buffer): string | null {
+  return body.length > MAX_BYTES || body.includes(0) ? null : body.toString('utf8')
+}
