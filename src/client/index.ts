@@ -51,6 +51,8 @@ import type {
   BlameView,
   CheckpointDetails,
   CheckpointList,
+  Commit,
+  Committed,
   DiffView,
   FileEditList,
   FileList,
@@ -153,6 +155,8 @@ export interface Client {
   ): Promise<AcceptedMessage>
   /** A text attached to a message. */
   attachment(id: string, sha256: string): Promise<AttachmentView>
+  /** Commits the last approved files to the user's repository. */
+  commit(id: string, body: Commit): Promise<Committed>
   /** Who wrote each line of a file. */
   blame(id: string, path: string): Promise<BlameView>
   /** The full output of a tool. */
@@ -283,6 +287,7 @@ export function createClient(options: ClientOptions): Client {
     sendMessage: (id, message, { idempotencyKey } = {}) =>
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
+    commit: (id, body) => json(`${one(id)}/commit`, { method: 'POST', body }),
     blame: (id, path) => json(`${one(id)}/blame`, { query: { path } }),
     output: (id, toolCallId) => json(`${one(id)}/outputs/${encodeURIComponent(toolCallId)}`),
     queue: (id) => json(`${one(id)}/queue`),

@@ -4,6 +4,7 @@ import type {
   BlameView,
   CheckpointDetails,
   CheckpointList,
+  Committed,
   DiffView,
   FileEditList,
   FileList,
@@ -340,6 +341,8 @@ export interface WorkSessions {
   /** The files at an event, or the current files, and what has changed since. */
   files(query: FilesQuery): Promise<FileList>
   file(query: FileQuery): Promise<FileView>
+  /** Commits the last approved files to the user's repository. */
+  commit(command: CommitApprovedCommand): Promise<Committed>
   /** Who wrote each line of a file. */
   blame(query: BlameQuery): Promise<BlameView>
   /**
@@ -411,6 +414,17 @@ export interface EditSource {
   tool: string | null
   /** The hosted agent; null for Waymark's own. */
   agent: string | null
+}
+
+export interface CommitApprovedCommand {
+  tenant: string
+  conversationId: ConversationId
+  title: string | null
+  /** Null proposes one. */
+  message: string | null
+  /** A new branch; null for the current one. */
+  branch: string | null
+  dryRun: boolean
 }
 
 export interface BlameQuery {

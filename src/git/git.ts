@@ -40,7 +40,9 @@ export interface GitCall {
   args: readonly string[]
   /** Search path for `git`. */
   path: string
-  input?: string
+  input?: string | Buffer
+  /** Author and committer of a commit. */
+  person?: { name: string; email: string; at: string }
   /** Default: the git directory. */
   cwd?: string
   /** The object directory, if it isn't in the git directory. */
@@ -78,10 +80,20 @@ export async function runGit(call: GitCall): Promise<Buffer> {
 }
 
 function environment(
-  call: Pick<GitCall, 'gitDir' | 'path' | 'objects' | 'workTree'>,
+  call: Pick<GitCall, 'gitDir' | 'path' | 'objects' | 'workTree' | 'person'>,
 ): Record<string, string> {
-  const { gitDir, path, objects = join(gitDir, 'objects'), workTree } = call
+  const { gitDir, path, objects = join(gitDir, 'objects'), workTree, person } = call
+  const who = (role: string) =>
+    person
+      ? {
+          [`GIT_${role}_NAME`]: person.name,
+          [`GIT_${role}_EMAIL`]: person.email,
+          [`GIT_${role}_DATE`]: person.at,
+        }
+      : {}
   return {
+    ...who('AUTHOR'),
+    ...who('COMMITTER'),
     PATH: path,
     LC_ALL: 'C',
     HOME: '/nonexistent',

@@ -114,7 +114,8 @@ function hasDotGit(root: string): boolean {
   return lstatSync(join(root, '.git'), { throwIfNoEntry: false }) !== undefined
 }
 
-async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {
+/** Fills a git directory of ours with what it needs to know of the user's. False if that can't be read. */
+export async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {
   const head = await headCommit(repository)
   const index = await readSmall(join(repository.gitDir, 'index'), MAX_INDEX_BYTES)
   if (head === undefined) return false
@@ -124,7 +125,7 @@ async function fillMirror(gitDir: string, repository: UserRepository): Promise<b
   await writeFile(join(gitDir, 'HEAD'), head === null ? 'ref: refs/heads/none\n' : `${head}\n`)
   await writeFile(
     join(gitDir, 'config'),
-    `[core]\n\trepositoryformatversion = ${format ? 1 : 0}\n${userSettings()}${format}`,
+    `[core]\n\trepositoryformatversion = ${format ? 1 : 0}\n${userSettings(repository)}${format}`,
   )
   await writeFile(join(gitDir, 'info', 'exclude'), await excludes(repository))
   if (index) await writeFile(join(gitDir, 'index'), index)
@@ -151,10 +152,15 @@ async function excludes({ commonDir }: UserRepository): Promise<Buffer> {
   return Buffer.concat(texts.flatMap((bytes) => [bytes ?? Buffer.alloc(0), Buffer.from('\n')]))
 }
 
-/** The person's line ending setting, the only personal setting that affects which files count as changed. */
-function userSettings(): string {
-  const autocrlf = plainSettings(join(homedir(), '.gitconfig')).get('core.autocrlf')
-  return autocrlf === 'true' || autocrlf === 'input' ? `\tautocrlf = ${autocrlf}\n` : ''
+/** How lines end, the only settings of the person and the repository that affect which files count as changed. */
+function userSettings({ commonDir }: UserRepository): string {
+  const files = [join(homedir(), '.gitconfig'), join(commonDir, 'config')].map(plainSettings)
+  const value = (key: string) => files.map((one) => one.get(key)).findLast(Boolean)
+  const [autocrlf = '', eol = ''] = [value('core.autocrlf'), value('core.eol')]
+  return [
+    /^(true|false|input)$/.test(autocrlf) ? `\tautocrlf = ${autocrlf}\n` : '',
+    /^(lf|crlf|native)$/.test(eol) ? `\teol = ${eol}\n` : '',
+  ].join('')
 }
 
 function prefixOf({ workTree }: UserRepository, root: string): string {

@@ -49,7 +49,7 @@ describe('blame', () => {
     })
   }
 
-  it('names each of three messages, a command, a hosted agent and a person', async () => {
+  it('[W1] names each of three messages, a command, a hosted agent and a person', async () => {
     await say('first', write('one\ntwo\nthree\nfour\n'))
     await say('second', replace('two\n', 'two changed\n'))
     writeFileSync(at('a.txt'), `${readFileSync(at('a.txt'), 'utf8')}by a person\n`)

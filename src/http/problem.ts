@@ -27,6 +27,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   checkpoint_not_found: 404,
   idempotency_key_reused: 422,
   import_conflict: 409,
+  commit_refused: 409,
   approval_not_pending: 409,
   queue_full: 429,
   conversation_busy: 409,

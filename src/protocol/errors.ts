@@ -22,6 +22,7 @@ export const errorCodes = [
   'checkpoint_not_found',
   'idempotency_key_reused',
   'import_conflict',
+  'commit_refused',
   'approval_not_pending',
   'queue_full',
   'conversation_busy',

@@ -82,6 +82,7 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
     store: store.work,
     ledger: store.ledger,
     thread,
+    programPath: programPath(config),
     root,
     workspaceId,
     dataDir,

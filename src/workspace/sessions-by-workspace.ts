@@ -13,6 +13,7 @@ import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
 import { blameView, distinctCheckpoints, historyOf } from './blame-history.ts'
 import { cleanPath } from './clean-path.ts'
+import { commitApproved } from './commit-approved.ts'
 import { dropCopy } from './repositories.ts'
 import {
   copiesInMaking,
@@ -37,6 +38,8 @@ export interface SessionsByWorkspaceDependencies
   /** The project's folder. */
   root: string
   thread: WorkspaceThread
+  /** The `PATH` used to find git. */
+  programPath: string
   /** Locks one working copy's files against other processes; null when one holds the lock. */
   hold(path: string): (() => void) | null
   /** True if no other process uses this data folder. */
@@ -195,6 +198,18 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     diff: async (query) => (await of(query.tenant, query.conversationId)).diff(query),
     files: async (query) => (await of(query.tenant, query.conversationId)).files(query),
     file: async (query) => (await of(query.tenant, query.conversationId)).file(query),
+    async commit(command) {
+      const place = await workspaceIdOf(command.tenant, command.conversationId)
+      const copy = place === null ? undefined : conversationOfCopy(place)
+      if (copy === undefined) throw workspaceNotHere(place, project)
+      if (copy !== null) {
+        const why = "A fork's working copy is in no repository. Adopt its files first, and approve them."
+        throw new WaymarkError('commit_refused', why)
+      }
+      const { root, programPath: path } = deps
+      const where = { store, workspace: thread, workspaceId: project, root, dataDir, path, now: clock.now() }
+      return await commitApproved(where, command)
+    },
     async blame({ tenant, conversationId, path }) {
       const place = await workspaceIdOf(tenant, conversationId)
       const copy = place === null ? undefined : conversationOfCopy(place)

@@ -30,7 +30,15 @@ import { translated } from './workspace-failure.ts'
 export interface WorkspaceSessions
   extends Omit<
     WorkSessions,
-    'adopt' | 'blame' | 'compare' | 'isHere' | 'workspaceIds' | 'makeCopy' | 'checkpoints' | 'edits'
+    | 'adopt'
+    | 'blame'
+    | 'commit'
+    | 'compare'
+    | 'isHere'
+    | 'workspaceIds'
+    | 'makeCopy'
+    | 'checkpoints'
+    | 'edits'
   > {
   /** The conversation's last checkpoint, or null. */
   tip(tenant: string, id: ConversationId): Promise<string | null>

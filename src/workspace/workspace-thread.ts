@@ -30,6 +30,7 @@ const calls = [
   'file',
   'earlierPaths',
   'blame',
+  'approvedFiles',
   'leftOut',
   'countSince',
   'has',

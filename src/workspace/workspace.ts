@@ -88,6 +88,8 @@ export interface Workspace {
   earlierPaths(checkpoints: readonly string[], path: string): Promise<string[]>
   /** The authors of the lines of a current file. */
   blame(steps: readonly BlameStep[], path: string): Promise<BlamedFile>
+  /** The files that an approval has changed, with their contents; a body that is null was deleted. */
+  approvedFiles(approved: string): Promise<{ path: string; mode: string | null; body: Uint8Array }[]>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** Counts the commits that `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
@@ -190,6 +192,7 @@ export interface WorkspaceOptions {
 
 const MANY_PACKS = 20
 const MAX_SHOWN_BYTES = 1024 * 1024
+const MAX_COMMITTED_BYTES = 256 * 1024 * 1024
 
 export function openWorkspace(
   options: WorkspaceOptions,
@@ -460,6 +463,22 @@ export function openWorkspace(
     earlierPaths: (checkpoints, path) =>
       locked(async () => await earlierPaths(git, checkpoints, path, (await storeNow()).tree)),
     blame: (steps, path) => locked(async () => await blameFile(git, steps, path, (await storeNow()).tree)),
+    approvedFiles: (approved) =>
+      inTurn(async () => {
+        const { tree, parents } = await readCommit(git, approved)
+        const [base] = parents
+        if (base === undefined) throw new Error(`${approved} is the first checkpoint`)
+        const changes = await compareTrees(git, (await readCommit(git, base)).tree, tree)
+        const files: { path: string; mode: string | null; body: Uint8Array }[] = []
+        let bytes = 0
+        for (const { path, to } of changes) {
+          const body = to ? ((await git.read(to.oid))?.body ?? Buffer.alloc(0)) : Buffer.alloc(0)
+          bytes += body.length
+          if (bytes > MAX_COMMITTED_BYTES) throw new Error('the approved files are too large to commit here')
+          files.push({ path: shownPath(path), mode: to?.mode ?? null, body })
+        }
+        return files
+      }),
     leftOut: (checkpoint) =>
       inTurn(async () => {
         const { record } = await readCommit(git, checkpoint)

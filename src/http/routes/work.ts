@@ -10,6 +10,8 @@ import {
   blameViewSchema,
   checkpointDetailsSchema,
   checkpointListSchema,
+  commitSchema,
+  committedSchema,
   diffQuery,
   diffViewSchema,
   editsQuery,
@@ -167,6 +169,19 @@ const file = createRoute({
   responses: { 200: json(fileViewSchema, 'The file'), ...reading },
 })
 
+const commit = createRoute({
+  method: 'post',
+  path: '/conversations/{id}/commit',
+  summary:
+    "Commit the last approved files to the user's git repository; with dry_run, show what would be committed",
+  middleware: access('workspace:write'),
+  request: {
+    params: conversationParam,
+    body: { content: { 'application/json': { schema: commitSchema } } },
+  },
+  responses: { 200: json(committedSchema, 'The commit'), ...changing },
+})
+
 const blame = createRoute({
   method: 'get',
   path: '/conversations/{id}/blame',
@@ -246,6 +261,15 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions, ledger }: Ap
       conversationId: conversationId(c.req.valid('param').id),
     }
     return c.json(await sessions.file({ ...query, at: at ?? null, path }), 200)
+  })
+
+  app.openapi(commit, async (c) => {
+    const { message, branch, dry_run = false } = c.req.valid('json') ?? {}
+    const id = conversationId(c.req.valid('param').id)
+    const { tenant } = c.get('caller')
+    const { title } = await ledger.conversation(tenant, id)
+    const wanted = { message: message ?? null, branch: branch ?? null, dryRun: dry_run }
+    return c.json(await sessions.commit({ tenant, conversationId: id, title, ...wanted }), 200)
   })
 
   app.openapi(blame, async (c) => {

@@ -264,3 +264,29 @@ export const blameViewSchema = z
   })
   .meta({ id: 'BlameView' })
 export type BlameView = z.infer<typeof blameViewSchema>
+
+export const commitSchema = z
+  .strictObject({
+    /** Default: proposed from the work session. */
+    message: text(10_000).min(1).optional(),
+    /** The name of a new branch; default: the current branch. */
+    branch: text(200).min(1).optional(),
+    dry_run: z.boolean().optional(),
+  })
+  .meta({ id: 'Commit' })
+export type Commit = z.infer<typeof commitSchema>
+export const committedSchema = z
+  .object({
+    approved_commit: z.string(),
+    branch: z.string(),
+    is_new_branch: z.boolean(),
+    /** The new commit in the user's repository; null for a dry run. */
+    commit: z.string().nullable(),
+    parent: z.string().nullable(),
+    author: z.string(),
+    message: z.string(),
+    files: z.array(z.object({ path: z.string(), change: z.enum(['added', 'modified', 'deleted']) })),
+    skipped: skippedSchema,
+  })
+  .meta({ id: 'Committed' })
+export type Committed = z.infer<typeof committedSchema>
