@@ -81,7 +81,7 @@ describe('conversations that share a workspace', () => {
     const by = Object.fromEntries(changed_files.map((file) => [file.path, file.by]))
     expect(by['ours.txt']).toEqual([{ conversation_id: ours, title: 'Ours', how: 'tool' }])
     expect(by['theirs.txt']).toEqual([{ conversation_id: theirs, title: 'Theirs', how: 'tool' }])
-    expect(by['made.txt']).toEqual([{ conversation_id: theirs, title: 'Theirs', how: 'run' }])
+    expect(by['made.txt']).toEqual([{ conversation_id: theirs, title: 'Theirs', how: 'tool' }])
     expect(by['person.txt']).toEqual([])
   })
 })
