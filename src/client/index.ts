@@ -27,6 +27,7 @@ import type {
   Undelete,
   Undeleted,
 } from '../protocol/api/lines.ts'
+import type { OperationList, OperationView, Undo } from '../protocol/api/operations.ts'
 import type {
   AcceptedMessage,
   AnswerApproval,
@@ -159,6 +160,9 @@ export interface Client {
   commit(id: string, body: Commit): Promise<Committed>
   /** Who wrote each line of a file. */
   blame(id: string, path: string): Promise<BlameView>
+  operations(query?: { limit?: number; cursor?: string; conversation_id?: string }): Promise<OperationList>
+  undo(body: Undo): Promise<OperationView>
+  redo(body: Undo): Promise<OperationView>
   /** The full output of a tool. */
   output(id: string, toolCallId: string): Promise<OutputView>
   queue(id: string): Promise<QueueView>
@@ -288,6 +292,9 @@ export function createClient(options: ClientOptions): Client {
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
     commit: (id, body) => json(`${one(id)}/commit`, { method: 'POST', body }),
+    operations: (query = {}) => json('/operations', { query: { ...query } }),
+    undo: (body) => json('/operations/undo', { method: 'POST', body }),
+    redo: (body) => json('/operations/redo', { method: 'POST', body }),
     blame: (id, path) => json(`${one(id)}/blame`, { query: { path } }),
     output: (id, toolCallId) => json(`${one(id)}/outputs/${encodeURIComponent(toolCallId)}`),
     queue: (id) => json(`${one(id)}/queue`),

@@ -1,5 +1,6 @@
 import type { DeletedConversation, DeletedMessage, Undeleted } from '../protocol/api/lines.ts'
 import type { ConversationId } from '../protocol/ids.ts'
+import type { Undoing } from './operations.ts'
 
 /** Deletes and restores messages and conversations; stops runs first (D2). Refusals throw a WaymarkError. */
 export interface Deletions {
@@ -13,4 +14,5 @@ export interface DeletionCommand {
   tenant: string
   conversationId: ConversationId
   by: string
+  undoing?: Undoing | undefined
 }

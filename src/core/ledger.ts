@@ -6,6 +6,7 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import type { ConversationId, RunId, SegmentId } from '../protocol/ids.ts'
 import type { Excerpt } from './excerpt.ts'
 import type { LinePart } from './line.ts'
+import type { Undoing } from './operations.ts'
 import type { SearchedKind } from './search.ts'
 
 /**
@@ -29,9 +30,9 @@ export interface Ledger {
   assertCanUndelete(tenant: string, id: ConversationId, messageId: string): Promise<void>
   /** Merges the settings and appends the new title, if any. */
   change(tenant: string, id: ConversationId, change: ConversationChange): Promise<void>
-  remove(tenant: string, id: ConversationId, by: string): Promise<void>
+  remove(tenant: string, id: ConversationId, by: string, undoing?: Undoing): Promise<void>
   /** Undoes `remove`. */
-  undoRemove(tenant: string, id: ConversationId, by: string): Promise<void>
+  undoRemove(tenant: string, id: ConversationId, by: string, undoing?: Undoing): Promise<void>
 
   /** Starts a run on the conversation's head and returns its first epoch. */
   openRun(command: OpenRunCommand): Promise<RunHold>
@@ -98,6 +99,9 @@ export interface CreateResult {
 export interface ConversationChange {
   settings: StoredSettings
   title?: string
+  /** The person who asked for it; without one, it is not noted as an operation. */
+  by?: string
+  undoing?: Undoing | undefined
 }
 
 export interface RunHold {
@@ -145,6 +149,8 @@ export interface ForkCommand {
   title?: string
   /** Where its files are; default: where its parent's are. */
   workspaceId?: string
+  /** The person who asked for it. */
+  by?: string
   idempotency?: Idempotency
 }
 
@@ -154,6 +160,7 @@ export interface DeleteCommand {
   at: Place
   newSegmentId: SegmentId
   by: string
+  undoing?: Undoing | undefined
 }
 
 export interface Deletion {
@@ -171,6 +178,7 @@ export interface UndeleteCommand {
   conversationId: ConversationId
   messageId: string
   by: string
+  undoing?: Undoing | undefined
 }
 
 export interface Undeletion {

@@ -18,6 +18,7 @@ import type { FrameDraft } from '../protocol/frames.ts'
 import { type ConversationId, parseCopyWorkspaceId } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
 import { cutText } from './limits.ts'
+import type { Undoing } from './operations.ts'
 
 /** The branch of the approved state. */
 export const MAIN = 'main'
@@ -166,6 +167,7 @@ export const labels = {
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
+  approvedAgain: 'Approved again',
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
 
@@ -214,7 +216,10 @@ export interface WorkChange {
   spared?: { path: string; reason: string }[]
   /** True once the ledger has the safety checkpoint: from then on it is listed, whatever happens to the change. */
   isSafetyListed?: boolean
+  /** The conversation's own approved state before an approval. */
+  approvedBefore?: string
   idempotency: Idempotency | null
+  undoing?: Undoing | undefined
 }
 
 /** Stores checkpoints and work sessions. */
@@ -330,6 +335,10 @@ export interface WorkSessions {
 
   session(tenant: string, id: ConversationId): Promise<SessionView>
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
+  /** Makes an earlier approval the approved state again; no file changes. */
+  approveAgain(command: WorkCommand & { approved: string }): Promise<Approved>
+  /** The files that differ between two checkpoints. */
+  changedBetween(tenant: string, id: ConversationId, from: string, to: string): Promise<string[]>
   reset(command: ResetCommand): Promise<ResetDone>
   restore(command: RestoreCommand): Promise<Restored>
   /** Merges the files of another working copy into this conversation's (W11). */
@@ -511,6 +520,7 @@ export interface WorkCommand {
   conversationId: ConversationId
   by: string
   idempotency?: Idempotency | undefined
+  undoing?: Undoing | undefined
 }
 
 export interface ResetCommand extends WorkCommand {

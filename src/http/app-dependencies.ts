@@ -14,6 +14,7 @@ import type { Responses } from '../core/responses.ts'
 import type { SessionImports } from '../core/session-imports.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
+import type { UndoRedo } from '../core/undo-redo.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { About, AgentList, ModelList, ProjectList } from '../protocol/api/service.ts'
 import type { ConversationId } from '../protocol/ids.ts'
@@ -47,6 +48,7 @@ export interface AppDependencies {
   sessions: WorkSessions
   forks: Forks
   deletions: Deletions
+  undoRedo: UndoRedo
   attachments: AttachmentStore
   /** Full outcomes of tool calls. */
   results: {

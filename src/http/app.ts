@@ -14,6 +14,7 @@ import { addConversationRoutes } from './routes/conversations.ts'
 import { addGateway, addTerminalRoutes } from './routes/gateway.ts'
 import { addLedgerRoutes } from './routes/ledger.ts'
 import { addLineRoutes } from './routes/lines.ts'
+import { addOperationRoutes } from './routes/operations.ts'
 import { addRunRoutes } from './routes/runs.ts'
 import { addAboutRoutes, addServiceRoutes } from './routes/service.ts'
 import { addTransferRoutes } from './routes/transfer.ts'
@@ -131,6 +132,7 @@ function createApi(deps: AppDependencies): App {
   addContextRoutes(api, deps)
   addUpkeepRoutes(api, deps)
   addTransferRoutes(api, deps)
+  addOperationRoutes(api, deps)
   addTerminalRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api

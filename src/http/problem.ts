@@ -28,6 +28,7 @@ const statuses: Record<ErrorCode, ContentfulStatusCode> = {
   idempotency_key_reused: 422,
   import_conflict: 409,
   commit_refused: 409,
+  nothing_to_undo: 409,
   approval_not_pending: 409,
   queue_full: 429,
   conversation_busy: 409,

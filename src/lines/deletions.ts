@@ -79,13 +79,13 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
 
   return {
     async deleteMessage(command) {
-      const { tenant, conversationId, messageId, by } = command
+      const { tenant, conversationId, messageId, by, undoing } = command
       const earlier = await ledger.findDeletion(tenant, conversationId, messageId)
       if (earlier) return answer(conversationId, earlier, [])
       const cleared = await stopAll(command)
       const place = { at: { before: messageId }, newSegmentId: newId('seg', clock.now()) }
       try {
-        const cut = await ledger.deleteMessages({ tenant, conversationId, ...place, by })
+        const cut = await ledger.deleteMessages({ tenant, conversationId, ...place, by, undoing })
         return answer(conversationId, cut, cleared)
       } catch (error) {
         // Another process may have deleted it first.
@@ -111,14 +111,14 @@ export function createDeletions(deps: DeletionsDependencies): Deletions {
       }
     },
     async deleteConversation(command) {
-      const { tenant, conversationId, by } = command
+      const { tenant, conversationId, by, undoing } = command
       const cleared = await stopAll(command)
       const at = clock.now()
-      await ledger.remove(tenant, conversationId, by)
+      await ledger.remove(tenant, conversationId, by, undoing)
       return { conversation_id: conversationId, undo_until: until(at), cleared: cleared.map(asCleared) }
     },
-    async undeleteConversation({ tenant, conversationId, by }) {
-      await ledger.undoRemove(tenant, conversationId, by)
+    async undeleteConversation({ tenant, conversationId, by, undoing }) {
+      await ledger.undoRemove(tenant, conversationId, by, undoing)
       const { head_event_number } = await ledger.conversation(tenant, conversationId)
       return {
         conversation_id: conversationId,

@@ -15,12 +15,13 @@ export interface ForksDependencies {
 
 export function createForks({ ledger, sessions, clock, log }: ForksDependencies): Forks {
   async function fork(request: ForkRequest): Promise<Forked> {
-    const { tenant, conversationId, at, title, files, idempotency } = request
+    const { tenant, conversationId, at, title, files, idempotency, by } = request
     const earlier = idempotency && (await ledger.forkedBefore(tenant, idempotency))
     if (earlier) return { conversation: earlier, repeated: true, restored: null }
     const now = clock.now()
     const command: ForkCommand = {
       tenant,
+      by,
       conversationId,
       at,
       newConversationId: newId('conv', now),

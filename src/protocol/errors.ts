@@ -23,6 +23,7 @@ export const errorCodes = [
   'idempotency_key_reused',
   'import_conflict',
   'commit_refused',
+  'nothing_to_undo',
   'approval_not_pending',
   'queue_full',
   'conversation_busy',

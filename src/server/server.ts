@@ -16,6 +16,7 @@ import { holdAlone } from '../file-lock/hold-alone.ts'
 import type { HttpServer } from '../http/serve.ts'
 import { createDeletions } from '../lines/deletions.ts'
 import { createForks } from '../lines/forks.ts'
+import { createUndoRedo } from '../lines/undo.ts'
 import { VERSION } from '../protocol/version.ts'
 import { type Collector, createCollector } from '../workers/collector.ts'
 import { catchUpProjections } from '../workers/rebuild.ts'
@@ -113,10 +114,23 @@ export async function startServer(given: Config, projects = createProjects()): P
     const isOnlyServer = store.isSingleProcess
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: files.sessions, clock: systemClock, log })
+    const { operations } = store
+    const undoRedo = createUndoRedo({ operations, ledger, deletions, sessions: files.sessions })
     const transfers = createTransfers(config, store, files, log)
     const { collection, responses, attachments, results, rules } = store
     const { preview } = answering
-    const lines = { deletions, forks, collector, collection, responses, attachments, results, rules, preview }
+    const lines = {
+      deletions,
+      undoRedo,
+      forks,
+      collector,
+      collection,
+      responses,
+      attachments,
+      results,
+      rules,
+      preview,
+    }
     const about = {
       version: VERSION,
       workspace_id: workspaceId,

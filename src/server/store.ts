@@ -7,6 +7,7 @@ import type { AttachmentStore } from '../core/attachments.ts'
 import type { BlobStore } from '../core/blobs.ts'
 import type { CollectionStore } from '../core/collection.ts'
 import type { Ledger } from '../core/ledger.ts'
+import type { Operations } from '../core/operations.ts'
 import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
@@ -27,6 +28,7 @@ import { createCollectionStore, readOrMakeStoreId } from '../stores/collection.t
 import { type CommittedGroup, createDatabase, type Database } from '../stores/database.ts'
 import type { Engine } from '../stores/engine.ts'
 import { createLedger } from '../stores/ledger.ts'
+import { createOperations } from '../stores/operations.ts'
 import { createQueue } from '../stores/queue.ts'
 import { createResponses } from '../stores/responses.ts'
 import { createRules } from '../stores/rules.ts'
@@ -60,6 +62,7 @@ export interface Store {
   index: IndexStore
   attachments: AttachmentStore
   rules: Rules
+  operations: Operations
   collection: CollectionStore
   familySource(): FamilySource
   familyTarget: FamilyTarget
@@ -109,6 +112,7 @@ export async function openStore(
     index: createIndexStore(database),
     attachments: createAttachments({ database, blobs }),
     rules: createRules(database, clock),
+    operations: createOperations(database),
     responses: createResponses({ database, blobs, clock }),
     collection: createCollectionStore({ database, clock }),
     familySource: () => createFamilySource(database),

@@ -113,11 +113,11 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
     async change(tenant, id, change) {
       await database.write('changeConversation', { tenant, id, ...change, now: clock.now() })
     },
-    async remove(tenant, id, by) {
-      await database.write('removeConversation', { tenant, id, by, now: clock.now() })
+    async remove(tenant, id, by, undoing) {
+      await database.write('removeConversation', { tenant, id, by, undoing, now: clock.now() })
     },
-    async undoRemove(tenant, id, by) {
-      await database.write('undoRemoveConversation', { tenant, id, by, now: clock.now() })
+    async undoRemove(tenant, id, by, undoing) {
+      await database.write('undoRemoveConversation', { tenant, id, by, undoing, now: clock.now() })
     },
     openRun: (command) => database.write('openRun', command),
     takeRun: (tenant, runId, from) => database.write('takeRun', { tenant, runId, from: from ?? null }),

@@ -83,7 +83,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
 
   async function runChange<T>(
     kind: WorkChange['kind'],
-    { tenant, conversationId, by, idempotency }: WorkCommand,
+    { tenant, conversationId, by, idempotency, undoing }: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T> {
     const release = deps.hold()
@@ -95,7 +95,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     try {
       await finishPending()
       const id = randomBytes(8).toString('hex')
-      const who = { tenant, conversationId, by, idempotency: idempotency ?? null }
+      const who = { tenant, conversationId, by, idempotency: idempotency ?? null, undoing }
       const change: WorkChange = { id, kind, ...who, target: null, paths: null, safety: null }
       const earlier = await store.begin(workspaceId, change)
       if (earlier) return earlier.repeated as T

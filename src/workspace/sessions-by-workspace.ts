@@ -162,6 +162,9 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     },
     session: async (tenant, id) => (await of(tenant, id)).session(tenant, id),
     approve: async (command) => (await of(command.tenant, command.conversationId)).approve(command),
+    approveAgain: async (command) => (await of(command.tenant, command.conversationId)).approveAgain(command),
+    changedBetween: async (tenant, id, from, to) =>
+      (await of(tenant, id)).changedBetween(tenant, id, from, to),
     reset: async (command) => (await of(command.tenant, command.conversationId)).reset(command),
     restore: async (command) => (await of(command.tenant, command.conversationId)).restore(command),
     async adopt(command) {

@@ -294,7 +294,7 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
     },
     async approve(command) {
       const { tenant, conversationId, message } = command
-      return await changes.runChange('approve', command, async () => {
+      return await changes.runChange('approve', command, async (change) => {
         const state = await begun(tenant, conversationId)
         const { session, main, tip } = state
         const now = await take(state, { session, label: labels.beforeApproval, parents: [tip] })
@@ -307,6 +307,8 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
         const merge = { of: approved, parents, label, time: clock.now() }
         const approved_commit = await translated(workspace.merge(merge))
         const answer = { approved_commit, new_session: nextSession(session), commits_approved }
+        // For the undo of the first approval in the workspace.
+        change.approvedBefore = main
         const merged = frameOf({ ...now.made, id: approved_commit }, MAIN, label, state.lastNumber + 2)
         const frames: FrameDraft[] = [
           ...(now.made.isSame ? [] : [now.frame]),
@@ -320,6 +322,31 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
         ]
         return { frames, answer }
       })
+    },
+    async approveAgain(command) {
+      const { tenant, conversationId, approved } = command
+      return await changes.runChange('approve', command, async () => {
+        const state = await begun(tenant, conversationId)
+        const { session } = state
+        if (!(await translated(workspace.has([approved])))) {
+          throw new WaymarkError(
+            'checkpoint_not_found',
+            'The files that were approved then are no longer stored.',
+          )
+        }
+        const label = labels.approvedAgain
+        const made = { id: approved, files: 0, changed: 0, excluded: 0, isSame: true }
+        const answer = { approved_commit: approved, new_session: nextSession(session), commits_approved: 0 }
+        const frames: FrameDraft[] = [
+          frameOf(made, MAIN, label, state.lastNumber + 1),
+          { kind: 'session.approved', ...answer, closed_session: session, message: label },
+        ]
+        return { frames, answer }
+      })
+    },
+    async changedBetween(tenant, id, from, to) {
+      const [one, other] = [await found(tenant, id, from), await found(tenant, id, to)]
+      return (await translated(workspace.differences(one, other))).map(({ path }) => path)
     },
     async reset(command) {
       const { tenant, conversationId } = command

@@ -124,7 +124,10 @@ export function addContextRoutes(
     const id = conversationId(c.req.valid('param').id)
     const { memory: before } = await ledger.conversation(tenant, id)
     const wanted = c.req.valid('json').strategy
-    await ledger.change(tenant, id, { settings: { memory: { ...before, wanted } as MemorySettings } })
+    await ledger.change(tenant, id, {
+      settings: { memory: { ...before, wanted } as MemorySettings },
+      by: c.get('caller').name,
+    })
     return c.json(await memoryOf(tenant, id), 202)
   })
 
@@ -144,7 +147,7 @@ export function addContextRoutes(
       const appended = await ledger.append({ tenant, conversationId: id, run: null, frames })
       if (!appended.ok) throw new WaymarkError(appended.refusal, 'The conversation no longer exists.')
     }
-    await ledger.change(tenant, id, { settings: { memory: { strategy: 'none' } } })
+    await ledger.change(tenant, id, { settings: { memory: { strategy: 'none' } }, by: c.get('caller').name })
     return c.json(await memoryOf(tenant, id), 200)
   })
 

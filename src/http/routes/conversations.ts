@@ -192,9 +192,9 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
   app.openapi(patch, async (c) => {
     const id = conversationId(c.req.valid('param').id)
     const { title, ...settings } = c.req.valid('json')
-    const { tenant } = c.get('caller')
+    const { tenant, name: by } = c.get('caller')
     assertMayFree(c.get('caller'), settings)
-    await ledger.change(tenant, id, { settings, ...(title === undefined ? {} : { title }) })
+    await ledger.change(tenant, id, { settings, by, ...(title === undefined ? {} : { title }) })
     return c.json(await ledger.conversation(tenant, id), 200)
   })
 

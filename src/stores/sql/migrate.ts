@@ -9,6 +9,7 @@ import { questionTables } from './migrations/0006-questions.ts'
 import { keepTables } from './migrations/0007-keep.ts'
 import { growthTables } from './migrations/0008-growth.ts'
 import { searchTables } from './migrations/0009-search.ts'
+import { operationTables } from './migrations/0010-operations.ts'
 import { hasColumn, repairEdited } from './repair-edited.ts'
 
 /** Migrations are numbered and forward-only; a fresh database takes the same path as an old one. */
@@ -24,6 +25,7 @@ const migrations: Record<string, readonly Statement[]> = {
   '0007-keep': keepTables,
   '0008-growth': growthTables,
   '0009-search': searchTables,
+  '0010-operations': operationTables,
 }
 
 const words = {

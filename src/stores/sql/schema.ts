@@ -251,6 +251,18 @@ export interface Schema {
     /** JSON. */
     details: string
   }
+  /** What people have changed, to undo and redo it. */
+  operations: {
+    no: Generated<number>
+    tenant_id: string
+    conversation_id: string
+    at: string
+    by_whom: string
+    kind: string
+    /** JSON. */
+    details: string
+    is_undone: number
+  }
   counters: {
     name: string
     value: number

@@ -3,6 +3,7 @@ import { audit, readAudit } from './audit.ts'
 import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
 import { createConversation } from './create-conversation.ts'
 import { answeredBefore } from './idempotency.ts'
+import { findOperation, listOperations, nextOperation } from './operation-log.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
 import { searchLedger } from './search-ledger.ts'
 
@@ -13,6 +14,9 @@ export const reads = {
   searchLedger: read(searchLedger, { isSlow: true, hasBudget: true }),
   answeredBefore: read(answeredBefore),
   readAudit: read(readAudit),
+  listOperations: read(listOperations),
+  findOperation: read(findOperation),
+  nextOperation: read(nextOperation),
 }
 
 export const writes = {

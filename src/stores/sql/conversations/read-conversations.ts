@@ -71,7 +71,7 @@ function matching({ withinBudget }: Dialect, search: string) {
 
 /** The last title of a segment, up to an event. */
 function lastTitle(segment: string, upto: RawBuilder<unknown>) {
-  return sql`(select x.title from titles x where x.segment = ${sql.ref(segment)} and x.seq <= ${upto}
+  return sql`(select nullif(x.title, '') from titles x where x.segment = ${sql.ref(segment)} and x.seq <= ${upto}
     order by x.seq desc limit 1)`
 }
 

@@ -13,6 +13,7 @@ import type { FrameDraft } from '../../../protocol/frames.ts'
 import type { ConversationId } from '../../../protocol/ids.ts'
 import { audit } from '../conversations/audit.ts'
 import { repeatedAnswer, storeAnswer } from '../conversations/idempotency.ts'
+import { noteOperation } from '../conversations/operation-log.ts'
 import { readConversation } from '../conversations/read-conversations.ts'
 import type { Dialect } from '../dialect.ts'
 import { abandonAll } from '../queue/queue.ts'
@@ -75,6 +76,11 @@ export function* fork(
   )
   const conversation = yield* readConversation(dialect, { tenant, id: newConversationId })
   if ('refused' in conversation) throw new Error('the new fork could not be read back')
+  if (command.by !== undefined) {
+    const details = { fork_id: newConversationId }
+    const operation = { tenant, by: command.by, at: now, conversationId, details }
+    yield* noteOperation(dialect, { ...operation, kind: 'conversation.forked' })
+  }
   yield* storeAnswer(dialect, { tenant, idempotency, now }, conversation)
   return { conversation, repeated: false }
 }
@@ -121,6 +127,15 @@ export function* deleteMessages(
     action: 'message.deleted',
     conversationId,
     details: { message_id, events: [after + 1, head.seq] },
+  })
+  yield* noteOperation(dialect, {
+    tenant,
+    by,
+    at: now,
+    conversationId,
+    kind: 'message.deleted',
+    details: { message_id },
+    undoing: command.undoing,
   })
   return { messageId: message_id, cutAfter: after, checkpointId: checkpoint_id, at: now }
 }
@@ -245,6 +260,15 @@ export function* undeleteMessages(
     action: 'message.undeleted',
     conversationId,
     details: { message_id: messageId, left: [common + 1, head.seq], events: [common + 1, tip.seq] },
+  })
+  yield* noteOperation(dialect, {
+    tenant,
+    by,
+    at: now,
+    conversationId,
+    kind: 'message.undeleted',
+    details: { message_id: messageId, left_message_id: question?.message_id ?? null },
+    undoing: command.undoing,
   })
   return {
     headEventNumber: tip.seq + frames.length,

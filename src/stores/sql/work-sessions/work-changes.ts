@@ -1,10 +1,14 @@
+import type { OperationDetails } from '../../../core/operations.ts'
 import type { FailedChange, WorkChange } from '../../../core/work-sessions.ts'
+import type { OperationKind } from '../../../protocol/api/operations.ts'
 import { repeatedAnswer, storeAnswer } from '../conversations/idempotency.ts'
+import { type NewOperation, noteOperation } from '../conversations/operation-log.ts'
 import type { Dialect } from '../dialect.ts'
 import { type AppendRequest, append } from '../lines/append.ts'
 import { findHead } from '../lines/line.ts'
 import { noConversation, type Refusable, type Refusal } from '../refusal.ts'
 import { all, first, type Script } from '../script.ts'
+import { approvedIn } from './work-authors.ts'
 
 /**
  * A workspace's row is its lock. A worker that claims a run and a caller that restores files both take it first, so that the
@@ -110,6 +114,7 @@ export function* finishChange(
   yield* findHead(dialect, change.tenant, change.conversationId, 'change')
   const current = yield* lockWorkspace(dialect, workspaceId)
   if (current?.id !== change.id) return { isFirst: false }
+  const approvedBefore = change.kind === 'approve' ? yield* approvedIn(dialect, workspaceId) : null
   const [outcome] = yield* append(dialect, [request])
   yield* abandonChange(dialect, command)
   // The files are now in the state that a person chose, which settles an earlier failure.
@@ -119,7 +124,31 @@ export function* finishChange(
   const { tenant, idempotency } = change
   const key = { tenant, idempotency: idempotency ?? undefined, now: command.now }
   yield* storeAnswer(dialect, key, command.answer, true)
+  yield* noteOperation(dialect, operationOf(command, approvedBefore?.checkpointId ?? null))
   return { isFirst: true }
+}
+
+const operationKinds = {
+  restore: 'files.restored',
+  reset: 'files.reset',
+  adopt: 'files.adopted',
+  approve: 'files.approved',
+} as const satisfies Record<WorkChange['kind'], OperationKind>
+
+function operationOf(
+  { change, answer, now }: Command & { answer: unknown; now: number },
+  approvedBefore: string | null,
+): NewOperation {
+  const { tenant, conversationId, by, kind, undoing, safety } = change
+  const { new_checkpoint, approved_commit } = answer as { new_checkpoint?: string; approved_commit?: string }
+  const details: OperationDetails =
+    kind === 'approve'
+      ? {
+          approved_before: approvedBefore ?? change.approvedBefore ?? null,
+          ...(approved_commit ? { approved_commit } : {}),
+        }
+      : { safety_checkpoint: safety?.checkpoint_id ?? '', new_checkpoint: new_checkpoint ?? null }
+  return { tenant, conversationId, by, at: now, kind: operationKinds[kind], details, undoing }
 }
 
 export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {

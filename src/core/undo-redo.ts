@@ -1,0 +1,23 @@
+import type { OperationList, OperationView } from '../protocol/api/operations.ts'
+import type { ConversationId } from '../protocol/ids.ts'
+
+/** Undoes and redoes what people have changed. Refusals throw a WaymarkError. */
+export interface UndoRedo {
+  undo(command: UndoCommand): Promise<OperationView>
+  redo(command: UndoCommand): Promise<OperationView>
+  list(query: {
+    tenant: string
+    conversationId: ConversationId | null
+    before: number | null
+    limit: number
+  }): Promise<OperationList>
+}
+
+export interface UndoCommand {
+  tenant: string
+  by: string
+  /** Null for the operations of all conversations. */
+  conversationId: ConversationId | null
+  /** Null for the last one. */
+  no: number | null
+}

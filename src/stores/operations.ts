@@ -1,0 +1,10 @@
+import type { Operations } from '../core/operations.ts'
+import type { Database } from './database.ts'
+
+export function createOperations(database: Database): Operations {
+  return {
+    list: (query) => database.read('listOperations', query),
+    find: (tenant, no) => database.read('findOperation', { tenant, no }),
+    next: (tenant, conversationId, what) => database.read('nextOperation', { tenant, conversationId, what }),
+  }
+}

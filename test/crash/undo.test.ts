@@ -1,0 +1,204 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { framesOf } from '../support/runs.ts'
+import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
+import { rounds } from '../support/soak.ts'
+
+const FILES = ['a.txt', 'b.txt', 'c.txt']
+const step = fc.record({
+  do: fc.constantFrom(
+    'delete',
+    'undelete',
+    'rename',
+    'mode',
+    'restore',
+    'reset',
+    'approve',
+    'fork',
+    'remove',
+    'memory',
+  ),
+  which: fc.nat(1000),
+  isKilled: fc.boolean(),
+})
+
+describe('undo and redo', () => {
+  let project: string
+  let server: ServerProcess
+  let id: string
+
+  beforeEach(async () => {
+    project = mkdtempSync(join(tmpdir(), 'waymark-undo-'))
+    server = await startServerProcess(project)
+  })
+  afterEach(async () => {
+    await server.kill()
+    rmSync(project, { recursive: true, force: true })
+  })
+
+  async function restart(): Promise<void> {
+    await server.kill()
+    server = await startServerProcess(project)
+  }
+
+  const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
+  async function say(...lines: string[]): Promise<void> {
+    await server.client.sendMessage(id, { content: lines.join('\n') })
+    await expect
+      .poll(() => server.client.queue(id), { timeout: 20_000, interval: 20 })
+      .toMatchObject({ active: null, items: [] })
+  }
+
+  /** A conversation with three messages, each of which has changed files, and with an approval. */
+  async function begin(): Promise<void> {
+    for (const file of FILES) writeFileSync(join(project, file), `${file}\n`)
+    id = (await server.client.createConversation()).id
+    await say('one', write('a.txt', 'one\n'))
+    await server.client.approve(id, {})
+    await say('two', write('b.txt', 'two\n'))
+    await say('three', write('c.txt', 'three\n'), write('d.txt', 'three\n'))
+  }
+
+  /** Every line, its settings, and every file. */
+  async function state(): Promise<unknown> {
+    const { client } = server
+    const conversations = []
+    for (const one of (await client.listConversations({ limit: 100 })).items) {
+      const { items } = await client.messages(one.id)
+      const said = items.map(({ message_id, content }) => [message_id, content])
+      conversations.push([one.id, one.title, one.is_titled, one.mode, one.memory, said])
+    }
+    const files = readdirSync(project, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ name }) => [name, readFileSync(join(project, name), 'utf8')])
+    const gone = await client.listConversations({ limit: 1 })
+    const [first] = gone.items
+    const work = first ? await client.session(first.id) : null
+    return {
+      conversations: conversations.sort(),
+      files: files.sort(),
+      unapproved: work?.changed_files.map(({ path }) => path),
+    }
+  }
+
+  /** Carries out one operation; a refusal, for example of a deleted conversation, is no operation. */
+  async function perform(
+    { do: what, which }: { do: string; which: number },
+    deleted: string[],
+  ): Promise<void> {
+    const { client } = server
+    const { items: messages } = await client.messages(id)
+    const questions = messages.filter(({ role }) => role === 'user')
+    const question = questions[which % Math.max(questions.length, 1)]
+    const { items: checkpoints } = await client.checkpoints(id, { limit: 100 })
+    switch (what) {
+      case 'delete':
+        if (!question) return
+        deleted.push(question.message_id)
+        await client.deleteMessage(id, question.message_id)
+        return
+      case 'undelete': {
+        const message_id = deleted.pop()
+        if (message_id !== undefined) await client.undelete(id, { message_id })
+        return
+      }
+      case 'rename':
+        await client.changeConversation(id, { title: `title ${which}` })
+        return
+      case 'mode':
+        await client.changeConversation(id, { mode: which % 2 === 0 ? 'edit' : 'read_only' })
+        return
+      case 'memory':
+        await client.changeConversation(id, { memory: { strategy: which % 2 === 0 ? 'trim' : 'summarize' } })
+        return
+      case 'restore':
+        await client.restore(id, {
+          checkpoint_id: checkpoints[which % checkpoints.length]?.checkpoint_id ?? '',
+        })
+        return
+      case 'reset':
+        await client.reset(id, {})
+        return
+      case 'approve':
+        await client.approve(id, {})
+        return
+      case 'fork':
+        await client.fork(id, question && which % 2 === 0 ? { message_id: question.message_id } : {})
+        return
+      case 'remove': {
+        const { id: fork } = await client.fork(id, {})
+        await client.deleteConversation(fork)
+      }
+    }
+  }
+
+  it('return every line and every file to the start, and to the end again, whatever is killed between', {
+    timeout: 900_000,
+  }, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 6 }), async (steps) => {
+        await begin()
+        const start = await state()
+        const first = (await server.client.operations({ limit: 1 })).items[0]?.operation ?? 0
+        const deleted: string[] = []
+        for (const one of steps) {
+          await perform(one, deleted).catch((error: { code?: string }) => {
+            if (!['message_not_deleted', 'message_not_found'].includes(error.code ?? '')) throw error
+          })
+          if (one.isKilled) await restart()
+        }
+        const end = await state()
+        const { items } = await server.client.operations({ limit: 100 })
+        const own = items.filter(({ operation }) => operation > first)
+        for (const { operation, problem } of own) {
+          expect(problem).toBeNull()
+          const done = await server.client.undo({})
+          expect(done).toMatchObject({ operation, is_undone: true })
+        }
+        expect(await state()).toEqual(start)
+        await restart()
+        for (const { operation } of own.toReversed()) {
+          expect(await server.client.redo({})).toMatchObject({ operation, is_undone: false })
+        }
+        expect(await state()).toEqual(end)
+        await expect(server.client.redo({})).rejects.toMatchObject({ code: 'nothing_to_undo' })
+        // Undoing an undo again leads back once more.
+        for (const _ of own) await server.client.undo({})
+        expect(await state()).toEqual(start)
+        for (const { id: other } of (await server.client.listConversations({ limit: 100 })).items)
+          await server.client.deleteConversation(other)
+      }),
+      { numRuns: rounds(5, 100) },
+    )
+  })
+
+  it('refuse what is already undone, and say what can no longer be undone', async () => {
+    await begin()
+    await expect(server.client.undo({ operation: 99 })).rejects.toMatchObject({ code: 'nothing_to_undo' })
+    const { items } = await server.client.messages(id)
+    await server.client.changeConversation(id, { title: 'Mine' })
+    await server.client.deleteMessage(id, items[0]?.message_id ?? '')
+    const [deletion, renaming] = (await server.client.operations({})).items
+    expect(deletion).toMatchObject({
+      kind: 'message.deleted',
+      problem: null,
+      summary: 'Deleted a message and all after it',
+    })
+    expect(renaming).toMatchObject({ summary: 'Renamed to “Mine”' })
+    // An operation may be undone out of order.
+    await server.client.undo({ operation: renaming?.operation ?? 0 })
+    expect((await server.client.conversation(id)).is_titled).toBe(false)
+    await expect(server.client.undo({ operation: renaming?.operation ?? 0 })).rejects.toMatchObject({
+      code: 'nothing_to_undo',
+    })
+    // The retention time is over.
+    await server.client.collect({ now: true })
+    const [expired] = (await server.client.operations({})).items
+    expect(expired?.problem).toMatch(/expired/)
+    await expect(server.client.undo({})).rejects.toThrow(/expired/)
+    expect((await framesOf(server.client, id)).length).toBeGreaterThan(0)
+  })
+})
