@@ -291,8 +291,14 @@ function Connection({ feed, isAsking }: { feed: FeedView; isAsking: boolean }) {
 }
 
 function ViewTabs({ id, current }: { id: string; current: View }) {
+  const tabs = useRef<HTMLElement>(null)
+  // Narrow screens show only some of them.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another tab is current.
+  useEffect(() => {
+    tabs.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' })
+  }, [current])
   return (
-    <nav className="tabs" aria-label={text.views.name}>
+    <nav ref={tabs} className="tabs" aria-label={text.views.name}>
       {views.map((view) => (
         <Link
           key={view}

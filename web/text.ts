@@ -1,7 +1,15 @@
+import type { Totals } from '../src/protocol/api/stats.ts'
 import type { Approval } from '../src/replay/transcript.ts'
 
 /** All user-visible text of the page. */
 
+const n = (number: number) => number.toLocaleString('en')
+const seconds = (time: number) =>
+  time < 100
+    ? `${time.toFixed(1)} s`
+    : time < 6000
+      ? `${Math.round(time / 60)} min`
+      : `${(time / 3600).toFixed(1)} h`
 const s = (count: number, noun: string, many = `${noun}s`) =>
   `${count.toLocaleString()} ${count === 1 ? noun : many}`
 
@@ -331,7 +339,7 @@ export const text = {
     /** Labels hold the first 50 characters of a message. */
     checkpoint(label: string): string {
       const [, content] = /^Before user message: (.*)$/s.exec(label) ?? []
-      if (content === undefined) return label
+      if (content === undefined) return label.replace(/^(Restored to [0-9a-f]{8})[0-9a-f]{32,}$/, '$1')
       return `Before “${content}${content.length >= 50 ? '…' : ''}”`
     },
     title: (session: string) => `Changes in ${session}`,
@@ -387,6 +395,72 @@ export const text = {
       'The current files are saved as a checkpoint first, so you can undo this. The conversation is not changed.',
     action: 'Restore files',
     leftOut: (count: number) => `${s(count, 'path')} not in this checkpoint; not changed`,
+  },
+
+  operations: {
+    title: 'Your changes to this conversation',
+    undo: 'Undo',
+    redo: 'Redo',
+    done: (isRedone: boolean, summary: string) => `${isRedone ? 'Done again' : 'Undone'}: ${summary}`,
+    problem: (why: string) => `can’t be undone or redone any more: ${why}`,
+  },
+
+  blame: {
+    open: 'Who wrote it',
+    title: (path: string) => `Who wrote ${path}`,
+    outside: 'outside Waymark',
+    unknown: 'unknown',
+    author: (message: string | null, agent: string | null, tool: string | null) =>
+      [agent ?? 'agent', tool, message === null ? null : `“${message.replaceAll(/\s+/g, ' ').slice(0, 40)}”`]
+        .filter(Boolean)
+        .join(' · '),
+  },
+
+  commit: {
+    open: 'Commit …',
+    title: 'Commit the approved files?',
+    means:
+      'Commits exactly the files of the last approval to your git repository. Your other changes stay as they are. No hooks run.',
+    where: (branch: string, author: string) => `To ${branch}, as ${author}`,
+    message: 'Message',
+    branch: 'New branch (default: the current one)',
+    action: 'Commit',
+    done: (files: number, branch: string, commit: string) =>
+      `Committed ${s(files, 'file')} to ${branch} as ${commit.slice(0, 8)}.`,
+  },
+
+  insights: {
+    open: 'Insights',
+    title: 'The last 30 days',
+    none: 'Nothing has happened yet.',
+    partial: 'There was more than can be counted at once.',
+    byDay: 'Tokens by day',
+    byModel: 'By model',
+    byAgent: 'By agent',
+    byConversation: 'By conversation',
+    tools: 'Tools, most failures first',
+    compactions: 'Shortened memory',
+    totals: (sums: Totals): [string, string][] => [
+      ['Answers', n(sums.runs)],
+      ['Tokens in', `${n(sums.input_tokens)} (${n(sums.cached_tokens)} cached)`],
+      ['Tokens out', n(sums.output_tokens)],
+      ['Model time', seconds(sums.model_seconds)],
+      ['Tool time', seconds(sums.tool_seconds)],
+      ['Calls', `${n(sums.calls)}, ${n(sums.failed_calls)} failed`],
+      ['Edits', `${n(sums.edits)} in ${s(sums.files, 'file')}`],
+    ],
+    day: (day: Totals & { day: string }) =>
+      `${day.day}: ${n(day.input_tokens)} tokens in, ${n(day.output_tokens)} out, ${s(day.runs, 'answer')}`,
+    group: (tokens: string, sums: Totals) =>
+      `${tokens} tokens · ${s(sums.runs, 'answer')} · ${s(sums.edits, 'edit')}`,
+    calls: (calls: number, failed: number, time: number) =>
+      `${s(calls, 'call')}, ${failed} failed, ${seconds(time)}`,
+    compaction: (strategy: string, before: number, after: number) =>
+      `${strategy}: ${n(before)} → ${n(after)} tokens`,
+    dropped: (ranges: readonly (readonly [number, number])[]) =>
+      ranges.length === 0
+        ? 'nothing dropped'
+        : `the model no longer sees events ${ranges.map(([from, to]) => `${from}–${to}`).join(', ')}`,
   },
 
   approve: {
@@ -588,7 +662,7 @@ export const text = {
 
   branches: {
     title: 'Forks',
-    alone: 'No forks yet. Fork from any message in the transcript.',
+    alone: 'This conversation has no forks. Fork from any message in the transcript.',
     means: 'Each line is a conversation, from left to right; a fork starts where it leaves its parent.',
     root: (head: number) => s(head, 'event'),
     forkedAt: (at: number, head: number) => `from event ${at}, now at ${head}`,

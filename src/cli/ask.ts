@@ -31,6 +31,8 @@ export async function askOnTerminal(client: Client, conversationId: string, ask:
 
 /** Denies the call when there is no terminal to ask on. */
 export async function denyUnattended(client: Client, conversationId: string, ask: PendingAsk): Promise<void> {
+  // A script must notice.
+  process.exitCode = 1
   console.error(
     `waymark: ${printable(ask.name)} was denied: approval needs a terminal. Answer in the page, or run \`waymark chat\`.`,
   )

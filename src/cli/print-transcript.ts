@@ -169,17 +169,20 @@ function itemBlocks(item: Item, options: PrinterOptions): Block[] {
   }
 }
 
+const EDIT_TOOLS = new Set(['write_to_file', 'replace_in_file', 'delete_file'])
+
 function toolBlocks(tool: ToolItem, { details = false }: PrinterOptions): Block[] {
   const name = printable(tool.name ?? tool.toolType)
-  const { title: own } = (tool.details ?? {}) as { title?: unknown }
+  const { title: own, kind } = (tool.details ?? {}) as { title?: unknown; kind?: unknown }
   const what = typeof own === 'string' && own !== '' ? own : tool.argumentsText
   const title = `\n${dim('▸')} ${name} ${dim(printable(short(what)))}\n${approvalText(tool)}`
   const edits = tool.edits.map((edit, index) => ({
     id: `edit ${index}`,
     text: dim(`  ${editLine(edit)}\n`) + (details ? diffText(edit) : ''),
   }))
-  // The edit's diff replaces the tool's own output.
-  const output = details && edits.length === 0 ? outputText(tool) : ''
+  // An edit tool's diff says more than its output; a command's output has its exit code.
+  const isEdit = edits.length > 0 && (EDIT_TOOLS.has(tool.name ?? '') || kind === 'edit')
+  const output = details && !isEdit ? outputText(tool) : ''
   return [{ id: 'head', text: title }, ...edits, { id: 'output', text: output, style: dim }]
 }
 

@@ -32,6 +32,7 @@ const commands: Record<string, () => Promise<Command>> = {
   undo: async () => (await import('./undo.ts')).undoCommand(),
   redo: async () => (await import('./undo.ts')).redoCommand(),
   ops: async () => (await import('./undo.ts')).opsCommand(),
+  stats: async () => (await import('./stats.ts')).statsCommand(),
   doctor: async () => (await import('./doctor.ts')).doctorCommand(),
   verify: async () => (await import('./verify.ts')).verifyCommand(),
   rebuild: async () => (await import('./rebuild.ts')).rebuildCommand(),

@@ -55,7 +55,9 @@ Examples:
           ),
         )
       }
-      if (done.safety_checkpoint !== null) console.log(undoHint(done.safety_checkpoint, id, flags))
+      const isChanged = done.restored.length + done.deleted.length > 0
+      if (done.safety_checkpoint !== null && isChanged)
+        console.log(undoHint(done.safety_checkpoint, id, flags))
     })
 }
 

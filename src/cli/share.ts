@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { ConnectionError, createClient } from '../client/index.ts'
 import { type PreparedShare, prepareShare, sharedHtml } from '../sharing/shared-file.ts'
@@ -18,7 +19,10 @@ export function shareCommand(): Command {
   return commandWith('share', ['project', 'dataDir', 'url'])
     .description('Write a conversation to a read-only HTML file that needs no server')
     .argument('[conversation]', 'conversation id (default: the most recently changed)')
-    .option('-o, --output <file>', 'output file (default: <id>.html)')
+    .option(
+      '-o, --output <file>',
+      'output file (default: <id>.html in the folder for temporary files, so that no checkpoint has it)',
+    )
     .option('--redact <text...>', 'also remove these texts, such as names')
     .option('--preview', 'only list what would be redacted')
     .option('--json', 'print the result as JSON')
@@ -36,8 +40,8 @@ Examples:
       const server = await serverOf(flags)
       const client = createClient(server)
       const id = await conversationId(client, conversation)
-      const file = resolve(flags.output ?? `${id}.html`)
-      if (!flags.preview && existsSync(file))
+      const file = flags.output === undefined ? ownFile(id) : resolve(flags.output)
+      if (!flags.preview && flags.output !== undefined && existsSync(file))
         throw new CommandError(`${file} already exists; choose another with -o`)
       const prepared = await prepareShare(client, id, {
         now: new Date().toISOString(),
@@ -47,10 +51,15 @@ Examples:
       }).finally(endProgress)
       if (!flags.preview) {
         const html = sharedHtml(await readTemplate(server.url), prepared.shared)
-        writeFileSync(file, html, { flag: 'wx', mode: 0o600 })
+        writeFileSync(file, html, { flag: flags.output === undefined ? 'w' : 'wx', mode: 0o600 })
       }
       print(prepared, flags.preview ? null : file, flags.json ?? false)
     })
+}
+
+/** Outside the project: its checkpoints would include the file. */
+function ownFile(id: string): string {
+  return join(tmpdir(), `${id}.html`)
 }
 
 async function readTemplate(url: string): Promise<string> {

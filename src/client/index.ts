@@ -41,6 +41,7 @@ import type {
   Stopped,
 } from '../protocol/api/runs.ts'
 import type { About, AgentList, ModelList, ProjectLink, ProjectList } from '../protocol/api/service.ts'
+import type { Stats } from '../protocol/api/stats.ts'
 import type { KeepTerminal, Terminal } from '../protocol/api/terminals.ts'
 import type { ImportProgress, ImportReport } from '../protocol/api/transfer.ts'
 import type { AuditList, Collect, CollectionReport } from '../protocol/api/upkeep.ts'
@@ -160,6 +161,7 @@ export interface Client {
   commit(id: string, body: Commit): Promise<Committed>
   /** Who wrote each line of a file. */
   blame(id: string, path: string): Promise<BlameView>
+  stats(query?: { since?: string; until?: string; conversation_id?: string }): Promise<Stats>
   operations(query?: { limit?: number; cursor?: string; conversation_id?: string }): Promise<OperationList>
   undo(body: Undo): Promise<OperationView>
   redo(body: Undo): Promise<OperationView>
@@ -292,6 +294,7 @@ export function createClient(options: ClientOptions): Client {
       json(`${one(id)}/messages`, { method: 'POST', body: message, headers: keyHeader(idempotencyKey) }),
     attachment: (id, sha256) => json(`${one(id)}/attachments/${encodeURIComponent(sha256)}`),
     commit: (id, body) => json(`${one(id)}/commit`, { method: 'POST', body }),
+    stats: (query = {}) => json('/stats', { query: { ...query } }),
     operations: (query = {}) => json('/operations', { query: { ...query } }),
     undo: (body) => json('/operations/undo', { method: 'POST', body }),
     redo: (body) => json('/operations/redo', { method: 'POST', body }),

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import type { FrameKind } from '../protocol/frame-kinds.ts'
+import { activityOf, isActivity, noActivity } from './activity.ts'
 import { indexedWords, isSearched, type SearchedKind, searchedTextOf } from './search.ts'
 
 /**
@@ -26,6 +27,7 @@ export interface ProjectionRows {
   memories: MemoryRow[]
   attachments: AttachmentRow[]
   searched: SearchedRow[]
+  activity: ActivityRow[]
 }
 
 export interface MessageRow {
@@ -127,6 +129,24 @@ export interface SearchedRow {
   words: string
 }
 
+/** What a run did, for statistics: the start and the end of a call, the agent and its model, the run's end. */
+export interface ActivityRow {
+  segment: number
+  seq: number
+  conversation_id: string
+  run_id: string | null
+  kind: 'call' | 'agent' | 'end'
+  /** The tool or the agent. */
+  name: string
+  /** The call or the model. */
+  detail: string | null
+  status: string
+  input_tokens: number
+  output_tokens: number
+  cached_tokens: number
+  created_at: string
+}
+
 /** An event that shortened the model's memory, or restored it. */
 export interface MemoryRow {
   segment: number
@@ -168,6 +188,7 @@ export const projectionTables = [
   'memories',
   'attachments',
   'searched',
+  'activity',
 ] as const
 
 const SEARCHED_CHARACTERS = 65_536
@@ -267,7 +288,7 @@ const projectors: Partial<Record<FrameKind, Projector>> = {
 }
 
 export function isProjected(kind: string): boolean {
-  return Object.hasOwn(projectors, kind) || isSearched(kind)
+  return Object.hasOwn(projectors, kind) || isSearched(kind) || isActivity(kind)
 }
 
 export function emptyRows(): ProjectionRows {
@@ -283,6 +304,7 @@ export function emptyRows(): ProjectionRows {
     memories: [],
     attachments: [],
     searched: [],
+    activity: [],
   }
 }
 
@@ -293,6 +315,9 @@ export function projectFrame(
   frame: Record<string, unknown>,
 ): void {
   projectors[frame.kind as FrameKind]?.(rows, place, frame)
+  const activity = activityOf(frame)
+  if (activity)
+    rows.activity.push({ ...placeColumns(place), run_id: place.runId, ...noActivity, ...activity })
   const searched = searchedTextOf(frame)
   if (!searched) return
   const { kind, text, tool, path } = searched

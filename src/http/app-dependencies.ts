@@ -12,6 +12,7 @@ import type { Rules } from '../core/questions.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { SessionImports } from '../core/session-imports.ts'
+import type { StatsStore } from '../core/stats.ts'
 import type { Token, TokenStore } from '../core/tokens.ts'
 import type { Exports, Imports } from '../core/transfer.ts'
 import type { UndoRedo } from '../core/undo-redo.ts'
@@ -49,6 +50,7 @@ export interface AppDependencies {
   forks: Forks
   deletions: Deletions
   undoRedo: UndoRedo
+  stats: StatsStore
   attachments: AttachmentStore
   /** Full outcomes of tool calls. */
   results: {

@@ -17,6 +17,7 @@ import { addLineRoutes } from './routes/lines.ts'
 import { addOperationRoutes } from './routes/operations.ts'
 import { addRunRoutes } from './routes/runs.ts'
 import { addAboutRoutes, addServiceRoutes } from './routes/service.ts'
+import { addStatsRoutes } from './routes/stats.ts'
 import { addTransferRoutes } from './routes/transfer.ts'
 import { addUpkeepRoutes } from './routes/upkeep.ts'
 import { addWorkRoutes } from './routes/work.ts'
@@ -133,6 +134,7 @@ function createApi(deps: AppDependencies): App {
   addUpkeepRoutes(api, deps)
   addTransferRoutes(api, deps)
   addOperationRoutes(api, deps)
+  addStatsRoutes(api, deps)
   addTerminalRoutes(api, deps)
   api.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   return api

@@ -114,7 +114,7 @@ export async function startServer(given: Config, projects = createProjects()): P
     const isOnlyServer = store.isSingleProcess
     const deletions = createDeletions({ ledger, queue, clock: systemClock, retentionMs })
     const forks = createForks({ ledger, sessions: files.sessions, clock: systemClock, log })
-    const { operations } = store
+    const { operations, stats } = store
     const undoRedo = createUndoRedo({ operations, ledger, deletions, sessions: files.sessions })
     const transfers = createTransfers(config, store, files, log)
     const { collection, responses, attachments, results, rules } = store
@@ -122,6 +122,7 @@ export async function startServer(given: Config, projects = createProjects()): P
     const lines = {
       deletions,
       undoRedo,
+      stats,
       forks,
       collector,
       collection,

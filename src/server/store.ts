@@ -13,6 +13,7 @@ import type { Queue } from '../core/queue.ts'
 import type { Responses } from '../core/responses.ts'
 import type { IndexStore } from '../core/retrieval.ts'
 import type { AppendImported } from '../core/session-imports.ts'
+import type { StatsStore } from '../core/stats.ts'
 import type { TokenStore } from '../core/tokens.ts'
 import type { FamilySource, FamilyTarget } from '../core/transfer.ts'
 import type { Upkeep } from '../core/upkeep.ts'
@@ -34,6 +35,7 @@ import { createResponses } from '../stores/responses.ts'
 import { createRules } from '../stores/rules.ts'
 import { createAppendImported } from '../stores/session-imports.ts'
 import { openSqlite } from '../stores/sqlite/open.ts'
+import { createStats } from '../stores/stats.ts'
 import { createTokenStore } from '../stores/tokens.ts'
 import { createToolResults } from '../stores/tool-results.ts'
 import { createFamilySource, createFamilyTarget } from '../stores/transfer.ts'
@@ -63,6 +65,7 @@ export interface Store {
   attachments: AttachmentStore
   rules: Rules
   operations: Operations
+  stats: StatsStore
   collection: CollectionStore
   familySource(): FamilySource
   familyTarget: FamilyTarget
@@ -113,6 +116,7 @@ export async function openStore(
     attachments: createAttachments({ database, blobs }),
     rules: createRules(database, clock),
     operations: createOperations(database),
+    stats: createStats(database),
     responses: createResponses({ database, blobs, clock }),
     collection: createCollectionStore({ database, clock }),
     familySource: () => createFamilySource(database),

@@ -226,7 +226,10 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, paths))
       const { text, authors } = await translated(workspace.blame(steps, only))
       if (text !== null) return await blameView(store, tenant, only, { text, authors }, sources)
-      throw new WaymarkError('invalid_request', `${only} is not a text of at most 1 MiB in this project.`)
+      throw new WaymarkError(
+        'invalid_request',
+        `The project has no file ${only}, or it is not a text of at most 1 MiB.`,
+      )
     },
     async compare({ tenant, from, to, isDetailed }) {
       const [one, other] = await filesToCompare(tenant, from, to)

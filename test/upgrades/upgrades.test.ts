@@ -171,7 +171,7 @@ describe('migrations', () => {
         "0007-keep.ts": "2f7402c6f3be894d",
         "0008-growth.ts": "4c1e2250d96105dc",
         "0009-search.ts": "d30c17139a63ce3a",
-        "0010-operations.ts": "b1a57f20f4b161c0",
+        "0010-operations.ts": "417a8c4ef3526a88",
       }
     `)
   })

@@ -10,7 +10,10 @@ import { useMay } from '../scopes.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
+import { BlameDialog } from './blame-dialog.tsx'
 import { Checkpoints } from './checkpoints.tsx'
+import { CommitDialog } from './commit-dialog.tsx'
+import { Operations } from './operations.tsx'
 import { AdoptDialog, ApproveDialog, ResetDialog } from './work-dialogs.tsx'
 
 type ChangedFile = DiffAnswer['files'][number]
@@ -19,7 +22,8 @@ const LOOK_AGAIN_MS = 5000
 
 /** The work session: the changes since the last approval, with approve and reset. */
 export function ChangesView({ conversationId, isRunning }: { conversationId: string; isRunning: boolean }) {
-  const [asked, setAsked] = useState<'approve' | 'reset' | 'adopt' | null>(null)
+  const [asked, setAsked] = useState<'approve' | 'reset' | 'adopt' | 'commit' | null>(null)
+  const [blamed, setBlamed] = useState<string | null>(null)
   const askRestore = useAskRestore()
   const mayChange = useMay('workspace:write')
   const session = useQuery({
@@ -73,6 +77,11 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           >
             {text.reset.open}
           </Button>
+          {session.data.last_approved_at !== null && !parent && (
+            <Button disabled={!mayChange} onClick={() => setAsked('commit')}>
+              {text.commit.open}
+            </Button>
+          )}
         </div>
         {isRunning && <p className="quiet">{text.changes.busy}</p>}
         {!mayChange && <p className="quiet">{text.changes.mayNot}</p>}
@@ -95,6 +104,7 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
       {diff.isError && <p className="failure">{explain(diff.error)}</p>}
       <ChangedFiles
         files={diff.data?.files ?? []}
+        onBlame={setBlamed}
         by={new Map(changed_files.map(({ path, by }) => [path, authorsOf(by, conversationId)]))}
       />
       {rescued.length > 0 && <RescuedFiles files={rescued} />}
@@ -111,10 +121,15 @@ export function ChangesView({ conversationId, isRunning }: { conversationId: str
           </li>
         ))}
       </ul>
+      <Operations conversationId={conversationId} />
       <Checkpoints conversationId={conversationId} onRestore={askRestore} />
       {asked === 'approve' && <ApproveDialog {...{ conversationId, isRunning }} onClose={close} />}
       {asked === 'adopt' && parent && (
         <AdoptDialog {...{ conversationId, isRunning }} parentId={parent.id} onClose={close} />
+      )}
+      {asked === 'commit' && <CommitDialog conversationId={conversationId} onClose={close} />}
+      {blamed !== null && (
+        <BlameDialog conversationId={conversationId} path={blamed} onClose={() => setBlamed(null)} />
       )}
       {asked === 'reset' && <ResetDialog {...{ conversationId, isRunning }} onClose={close} />}
     </div>
@@ -201,14 +216,23 @@ function authorsOf(by: By, conversationId: string): string {
 export function ChangedFiles({
   files,
   by,
+  onBlame,
 }: {
   files: readonly ChangedFile[]
   by?: ReadonlyMap<string, string>
+  /** Shows who wrote the lines of a file. */
+  onBlame?(path: string): void
 }) {
   const lines = files.reduce((sum, { additions, deletions }) => sum + additions + deletions, 0)
   const isOpen = files.length <= OPEN_FILES && lines <= OPEN_LINES
   return files.map((file) => (
-    <ChangedFileCard key={file.path} file={file} by={by?.get(file.path)} isOpenByItself={isOpen} />
+    <ChangedFileCard
+      key={file.path}
+      file={file}
+      by={by?.get(file.path)}
+      isOpenByItself={isOpen}
+      onBlame={onBlame}
+    />
   ))
 }
 
@@ -216,10 +240,12 @@ function ChangedFileCard({
   file,
   by,
   isOpenByItself,
+  onBlame,
 }: {
   file: ChangedFile
   by: string | undefined
   isOpenByItself: boolean
+  onBlame: ((path: string) => void) | undefined
 }) {
   const [isOpen, setOpen] = useState(isOpenByItself)
   const heading = (
@@ -227,7 +253,7 @@ function ChangedFileCard({
       <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>
       <code>{file.path}</code>
       <Counts additions={file.additions} deletions={file.deletions} />
-      {by !== undefined && <span className="quiet">{by}</span>}
+      {by !== undefined && <span className="quiet by">{by}</span>}
     </>
   )
   return (
@@ -238,6 +264,11 @@ function ChangedFileCard({
         </p>
       ) : (
         <DiffView diff={file.diff} label={file.path} />
+      )}
+      {onBlame && file.status !== 'deleted' && !file.is_binary && (
+        <Button look="quiet" onClick={() => onBlame(file.path)}>
+          {text.blame.open}
+        </Button>
       )}
     </Foldable>
   )

@@ -6,10 +6,12 @@ import { emptyDraft, isEmpty } from '../composer/draft.ts'
 import { changeDraft, NEW, unsaidOf } from '../composer/drafts.ts'
 import { focusComposer } from '../composer/focus.ts'
 import { sendAlso } from '../composer/outbox.ts'
+import { Button } from '../controls/button.tsx'
 import { Icon } from '../controls/icon.tsx'
 import { Activity } from '../conversations/activity.tsx'
 import { emptyConversation } from '../conversations/start-conversation.ts'
 import { dateOf, whenOf } from '../format.ts'
+import { InsightsDialog } from '../insights/insights-dialog.tsx'
 import { go, Link } from '../location.tsx'
 import { useMay } from '../scopes.ts'
 import { keys, refresh, server } from '../server.ts'
@@ -22,6 +24,7 @@ const LOOK_AGAIN_MS = 2500
 /** The start page: a composer for a new conversation, and the recent ones. */
 export function HomeView({ isDemo }: { isDemo: boolean }) {
   const mayWrite = useMay('conversations:write')
+  const [isCounting, setCounting] = useState(false)
   const [chosen, setChosen] = useState<Choice>({ agent: null, model: null, mode: 'ask' })
   useEffect(() => {
     if (document.activeElement === document.body) focusComposer()
@@ -59,7 +62,11 @@ export function HomeView({ isDemo }: { isDemo: boolean }) {
       <Recent />
       <p className="home-more">
         <ImportButton />
+        <Button look="quiet" onClick={() => setCounting(true)}>
+          {text.insights.open}
+        </Button>
       </p>
+      {isCounting && <InsightsDialog onClose={() => setCounting(false)} />}
     </div>
   )
 }

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
 import type {
+  ActivityRow,
   AgentCheckpointRow,
   AttachmentRow,
   BranchRow,
@@ -152,6 +153,7 @@ export interface Schema {
   memories: MemoryRow
   attachments: AttachmentRow
   searched: SearchedRow
+  activity: ActivityRow
   /** One row per workspace, used as its lock; during a restore or reset it describes the change. */
   workspaces: {
     id: string
@@ -389,6 +391,20 @@ export const bulkTypes = {
     path: 'text',
     created_at: 'text',
     words: 'text',
+  },
+  activity: {
+    segment: 'bigint',
+    seq: 'bigint',
+    conversation_id: 'text',
+    run_id: 'text',
+    kind: 'text',
+    name: 'text',
+    detail: 'text',
+    status: 'text',
+    input_tokens: 'bigint',
+    output_tokens: 'bigint',
+    cached_tokens: 'bigint',
+    created_at: 'text',
   },
   memories: {
     segment: 'bigint',

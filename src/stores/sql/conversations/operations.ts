@@ -5,6 +5,7 @@ import { createConversation } from './create-conversation.ts'
 import { answeredBefore } from './idempotency.ts'
 import { findOperation, listOperations, nextOperation } from './operation-log.ts'
 import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
+import { readStats } from './read-stats.ts'
 import { searchLedger } from './search-ledger.ts'
 
 export const reads = {
@@ -14,6 +15,7 @@ export const reads = {
   searchLedger: read(searchLedger, { isSlow: true, hasBudget: true }),
   answeredBefore: read(answeredBefore),
   readAudit: read(readAudit),
+  readStats: read(readStats, { isSlow: true }),
   listOperations: read(listOperations),
   findOperation: read(findOperation),
   nextOperation: read(nextOperation),
