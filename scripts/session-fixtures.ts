@@ -122,7 +122,7 @@ function keep(name: string, home: string, project: string, target: string): void
   for (const file of globSync(pattern, { cwd: home })) {
     const kept = readFileSync(join(home, file), 'utf8')
       .split('\n')
-      .filter((line) => !/^\{"type":"api-request/.test(line))
+      .filter((line) => !line.startsWith('{"type":"api-request'))
       .map((line) => (line.length > 1500 ? shortened(line) : line))
     writeFileSync(join(target, basename(file)), plain(kept.join('\n')))
   }

@@ -155,12 +155,11 @@ function patchText(hunks: unknown[]): string | null {
   let text = ''
   for (const given of hunks) {
     const { oldStart, oldLines, newStart, newLines, lines } = asObject(given)
-    const numbers = [oldStart, oldLines, newStart, newLines]
-    if (!numbers.every(Number.isSafeInteger) || !asList(lines).every((line) => typeof line === 'string'))
-      return null
-    text += `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@\n${asList(lines)
-      .map((line) => `${line}\n`)
-      .join('')}`
+    const numbers = [oldStart, oldLines, newStart, newLines].map(Number)
+    const changed = asList(lines).map(asString)
+    if (!numbers.every(Number.isSafeInteger) || changed.includes(null)) return null
+    const [old = 0, removed = 0, now = 0, added = 0] = numbers
+    text += `@@ -${old},${removed} +${now},${added} @@\n${changed.map((line) => `${line ?? ''}\n`).join('')}`
   }
   return text === '' ? null : text
 }

@@ -70,7 +70,11 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
       const { agent, session_id, folder } = head
       const marker = {
         kind: 'import.session' as const,
-        ...{ agent, session_id, folder, entries: report.entries, digest },
+        agent,
+        session_id,
+        folder,
+        entries: report.entries,
+        digest,
       }
       const all = [...parts, { runId: null, timestamp, frames: [marker] }]
       stored = (await append({ tenant, conversationId: id, after: stored, parts: all })).lastSeq

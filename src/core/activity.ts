@@ -1,7 +1,15 @@
-import type { ActivityRow } from './projection.ts'
-
 /** The part of a frame that statistics count. */
-type Activity = Pick<ActivityRow, 'kind' | 'name' | 'detail' | 'status'> & Partial<typeof noActivity>
+export interface Activity {
+  kind: 'call' | 'agent' | 'end'
+  /** The tool or the agent. */
+  name: string
+  /** The call or the model. */
+  detail: string | null
+  status: string
+  input_tokens?: number
+  output_tokens?: number
+  cached_tokens?: number
+}
 
 export const noActivity = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 }
 

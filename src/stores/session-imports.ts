@@ -13,7 +13,9 @@ export function createAppendImported(deps: { database: Database; blobs: BlobStor
     const requests: AppendRequest[] = []
     for (const { runId, timestamp, frames: drafts } of parts) {
       const texts = drafts.map(asText)
-      const stored = await Promise.all(texts.map((draft) => (isLarge(draft) ? spill(blobs, draft) : draft)))
+      const stored = await Promise.all(
+        texts.map(async (draft) => (isLarge(draft) ? await spill(blobs, draft) : draft)),
+      )
       const before = runId === null ? 0 : (frames.get(runId) ?? 0)
       if (runId !== null) frames.set(runId, before + stored.length)
       const hold = runId === null ? { runId, epoch: null } : { runId, epoch: IMPORT_EPOCH }

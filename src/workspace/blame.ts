@@ -29,7 +29,7 @@ export async function earlierPaths(
 ): Promise<string[]> {
   const trees = await treesOf(git, await storedAmong(git, checkpoints))
   const found = await follow(git, [...trees, now], fromShown(path))
-  return [...new Set(found.toReversed().map((then) => shownPath(then.path)))]
+  return [...new Set(found.toReversed().map((file) => shownPath(file.path)))]
 }
 
 /** The authors of a file's lines, from its versions in checkpoints and the edits between them, oldest first. */
@@ -111,20 +111,20 @@ async function treesOf(git: Git, checkpoints: readonly string[]): Promise<string
 async function follow(git: Git, trees: readonly string[], path: BytePath): Promise<Then[]> {
   const found: Then[] = []
   let name = path
-  let later: { tree: string; then: Then } | null = null
+  let later: { tree: string; file: Then } | null = null
   for (const tree of trees.toReversed()) {
     let entry = await fileAt(git, tree, name)
-    if (!entry && later?.then.entry) {
-      const renamed = await renamedFrom(git, tree, later.tree, later.then.entry)
+    if (!entry && later?.file.entry) {
+      const renamed = await renamedFrom(git, tree, later.tree, later.file.entry)
       if (renamed) {
-        later.then.isRenamed = true
+        later.file.isRenamed = true
         name = renamed.path
         entry = renamed.entry
       }
     }
-    const then = { path: name, entry, isRenamed: false }
-    found.push(then)
-    later = { tree, then }
+    const file = { path: name, entry, isRenamed: false }
+    found.push(file)
+    later = { tree, file }
   }
   return found.toReversed()
 }

@@ -8,6 +8,7 @@ import { type ServerProcess, startServerProcess } from '../support/server-proces
 import { rounds } from '../support/soak.ts'
 
 const FILES = ['a.txt', 'b.txt', 'c.txt']
+const byText = (a: unknown, b: unknown) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)
 const step = fc.record({
   do: fc.constantFrom(
     'delete',
@@ -78,8 +79,8 @@ describe('undo and redo', () => {
     const [first] = gone.items
     const work = first ? await client.session(first.id) : null
     return {
-      conversations: conversations.sort(),
-      files: files.sort(),
+      conversations: conversations.sort(byText),
+      files: files.sort(byText),
       unapproved: work?.changed_files.map(({ path }) => path),
     }
   }

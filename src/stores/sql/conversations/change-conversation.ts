@@ -1,7 +1,6 @@
 import { timestamp } from '../../../core/clock.ts'
 import type { ConversationChange } from '../../../core/ledger.ts'
 import type { Undoing } from '../../../core/operations.ts'
-import type { StoredSettings } from '../../../protocol/api/conversations.ts'
 import type { ConversationId } from '../../../protocol/ids.ts'
 import type { Dialect } from '../dialect.ts'
 import { append } from '../lines/append.ts'
@@ -60,7 +59,7 @@ function* noteChange(
     conversationId: id,
     kind: 'conversation.changed',
     details: {
-      before: { settings: before as StoredSettings, ...hadTitle },
+      before: { settings: before, ...hadTitle },
       after: { settings, ...hasTitle },
     },
     undoing,
