@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -75,6 +76,50 @@ describe('restore, reset, fork and delete in a browser', () => {
     ])
     await view(page, 'Transcript')
     await page.getByText('session_2 was approved: it works').waitFor()
+  })
+
+  it('[W12] shows who wrote each line, commits what was approved, and undoes what the person did', async () => {
+    const git = (...args: string[]) =>
+      execFileSync('git', args, { cwd: server().config.project, encoding: 'utf8' })
+    git('init', '-q', '-b', 'main')
+    git('config', 'user.name', 'Ada')
+    git('config', 'user.email', 'ada@example.org')
+    const { page } = await start('Lines')
+    await write(page, 'lines.txt', 'one\ntwo\n')
+    await view(page, 'Changes')
+    const card = page.locator('.changed-file', { hasText: 'lines.txt' })
+    await card.getByRole('button', { name: 'Who wrote it' }).click()
+    await dialog(page).getByText('write_to_file').waitFor()
+    expect(await dialog(page).locator('pre').allInnerTexts()).toEqual(['one\ntwo'])
+    await page.keyboard.press('Escape')
+
+    await page.getByRole('button', { name: 'Approve …' }).click()
+    await dialog(page).getByRole('button', { name: 'Approve', exact: true }).click()
+    await page.getByRole('button', { name: 'Commit …' }).click()
+    await dialog(page).getByText('To main, as Ada <ada@example.org>').waitFor()
+    await dialog(page).getByRole('textbox', { name: 'Message' }).fill('Lines')
+    await dialog(page).getByRole('button', { name: 'Commit', exact: true }).click()
+    await toast(page, /Committed \d+ files? to main/).waitFor()
+    expect(git('log', '--format=%s').trim()).toBe('Lines')
+    expect(git('show', 'HEAD:lines.txt')).toBe('one\ntwo\n')
+
+    const approval = page.locator('.checkpoints li', { hasText: 'Approved the files' })
+    await approval.getByRole('button', { name: 'Undo' }).click()
+    await toast(page, 'Undone: Approved the files').waitFor()
+    await card.waitFor()
+    await approval.getByRole('button', { name: 'Redo' }).click()
+    await page.getByText('Nothing has changed since the last approval.').waitFor()
+    rmSync(join(server().config.project, '.git'), { recursive: true })
+  })
+
+  it('counts what was done on the start page', async () => {
+    const { page } = await start('Counted')
+    await write(page, 'counted.txt', 'x')
+    await page.goto(`${server().url}/`)
+    await page.getByRole('button', { name: 'Insights' }).click()
+    await dialog(page).getByText('Tokens by day').waitFor()
+    await dialog(page).getByText('write_to_file').waitFor()
+    expect(await dialog(page).locator('.insight-totals dt').allInnerTexts()).toContain('Model time')
   })
 
   it('[P4] shows changes made meanwhile before an approval or an undo', async () => {
