@@ -104,16 +104,10 @@ export function createSessionFrames(deps: {
   function say(type: 'message' | 'reasoning', text: string, index: number): void {
     const open = beginItem(index)
     const place = nextPlace(open)
-    const role = type === 'message' ? { role: 'assistant' } : {}
-    write({ kind: 'output_item.added', ...place, item_type: type, ...role, status: 'in_progress' })
     if (type === 'message') {
       open.said.push(text)
       write({ kind: 'message.delta', ...place, content_index: 0, delta: text })
-    } else {
-      write({ kind: 'reasoning_summary.part.added', ...place, summary_index: 0, text: '' })
-      write({ kind: 'reasoning_summary.delta', ...place, summary_index: 0, delta: text })
-      write({ kind: 'reasoning_summary.part.done', ...place, summary_index: 0, text })
-    }
+    } else write({ kind: 'reasoning_summary.part.done', ...place, summary_index: 0, text })
     write({ kind: 'output_item.done', ...place, item_type: type, status: 'completed' })
   }
 
@@ -133,11 +127,9 @@ export function createSessionFrames(deps: {
     const { kind, title } = describe(name, input)
     const opened = { place: { ...place, tool_call_id }, name: `${agent}__${plainName(name)}`, kind, title }
     open.calls.set(call_id, opened)
-    write({ kind: 'output_item.added', ...place, item_type: 'function_call', status: 'in_progress' })
     const shown = shownArguments(input)
     const args = { tool_type: 'function', tool_name: opened.name, ...shown }
     write({ kind: 'tool.arguments.done', ...opened.place, ...args })
-    write({ kind: 'output_item.done', ...place, item_type: 'function_call', status: 'completed' })
     write(statusFrame(opened, 'in_progress'))
   }
 
