@@ -12,6 +12,7 @@ import {
   pathIn,
   type SessionPlaces,
   type StoredSession,
+  textOf,
 } from './stored-session.ts'
 
 /** Claude Code: one file of JSON lines for each session, in a folder for each project. */
@@ -108,7 +109,7 @@ function userEntries(
     if (part.type !== 'tool_result' || !callId) {
       return [{ type: 'other', at, kind: `user ${asString(part.type) ?? ''}`.slice(0, 200), entry: given }]
     }
-    const output = { type: 'output' as const, at, call_id: callId, output: resultText(part.content) }
+    const output = { type: 'output' as const, at, call_id: callId, output: textOf(part.content) }
     const edit = editIn(asObject(entry.toolUseResult), callId, at, folder)
     return [...(edit ? [edit] : []), { ...output, is_error: part.is_error === true }]
   })
@@ -126,13 +127,6 @@ function answerEntry(part: Record<string, unknown>, at: string): SessionEntry {
     return { type: 'call', at, call_id: id, name: name.slice(0, 200), input }
   }
   return { type: 'other', at, kind: `assistant ${asString(part.type) ?? ''}`.slice(0, 200), entry: part }
-}
-
-function resultText(content: unknown): string {
-  if (typeof content === 'string') return content
-  return asList(content)
-    .map((part) => asString(asObject(part).text) ?? `[${asString(asObject(part).type) ?? 'content'}]`)
-    .join('\n')
 }
 
 function editIn(

@@ -5,13 +5,13 @@ import { filesBelow } from './files-below.ts'
 import { jsonLines } from './json-lines.ts'
 import {
   addedDiff,
-  asList,
   asObject,
   asString,
   asTime,
   pathIn,
   type SessionPlaces,
   type StoredSession,
+  textOf,
 } from './stored-session.ts'
 
 /** Codex: one file of JSON lines for each session, in folders by date. */
@@ -155,13 +155,6 @@ function editsIn(
     const diff = asString(change.unified_diff) ?? asString(inner('update').unified_diff)
     return { ...edit, change: 'modified', diff }
   })
-}
-
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content
-  return asList(content)
-    .map((part) => asString(asObject(part).text) ?? `[${asString(asObject(part).type) ?? 'content'}]`)
-    .join('\n')
 }
 
 function isText(value: unknown): value is string {

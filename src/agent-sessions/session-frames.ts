@@ -1,9 +1,10 @@
 import { shownArguments, shownOutput } from '../agent/provider/stream-items.ts'
 import { derivedId } from '../core/derived-id.ts'
 import { cutText } from '../core/limits.ts'
+import { isSecretKey, REDACTED } from '../core/redact.ts'
 import type { ImportedFrames } from '../core/session-imports.ts'
 import type { SessionAgent, SessionEntry } from '../protocol/api/agent-sessions.ts'
-import type { FrameDraft } from '../protocol/frames.ts'
+import type { FrameDraft, Notice } from '../protocol/frames.ts'
 import type { ConversationId, RunId } from '../protocol/ids.ts'
 
 /** An answer with more characters than this is divided into runs. */
@@ -214,7 +215,10 @@ export function createSessionFrames(deps: {
   }
 
   function keepEntry(entryKind: string, entry: unknown): void {
-    write({ kind: 'import.entry', agent, entry_kind: entryKind, entry })
+    const notices: Notice[] = []
+    const kept = withoutSecrets(entry, 'entry', notices)
+    const noted = notices.length > 0 ? { notices } : {}
+    write({ kind: 'import.entry', agent, entry_kind: entryKind, entry: kept, ...noted })
   }
 
   return {
@@ -233,6 +237,20 @@ export function createSessionFrames(deps: {
     },
     characters: () => characters,
   }
+}
+
+/** Entries have many counts of tokens; a secret is a text. */
+function withoutSecrets(value: unknown, path: string, notices: Notice[]): unknown {
+  if (Array.isArray(value)) return value.map((one, index) => withoutSecrets(one, `${path}.${index}`, notices))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => {
+      const at = `${path}.${key}`
+      if (typeof one !== 'string' || !isSecretKey(key)) return [key, withoutSecrets(one, at, notices)]
+      notices.push({ type: 'redacted', path: at, message: 'Removed because of its name.' })
+      return [key, REDACTED]
+    }),
+  )
 }
 
 function addUsage(

@@ -57,3 +57,11 @@ export function addedDiff(content: string): string {
   const end = isEnded ? '' : '\\ No newline at end of file\n'
   return `@@ -0,0 +1${lines.length === 1 ? '' : `,${lines.length}`} @@\n${lines.map((line) => `+${line}\n`).join('')}${end}`
 }
+
+/** The text of a list of parts; other parts are named. */
+export function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  return asList(content)
+    .map((part) => asString(asObject(part).text) ?? `[${asString(asObject(part).type) ?? 'content'}]`)
+    .join('\n')
+}

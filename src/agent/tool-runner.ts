@@ -103,7 +103,7 @@ export function createToolRunner(deps: ToolRunnerDependencies): ToolRunner {
     if (turn.record.call(call.callId)?.hasBegun && !tool.effects.isRepeatable) {
       const why =
         'The server stopped while this call ran. It is unknown whether it took effect; check before you try again.'
-      // Nobody knows which of the changes since then are the call's.
+      // It is not known which of the changes since then are the call's.
       const saved = await capture(tool, turn, labels.afterInterrupted(titleOf(tool, parsed(call.arguments))))
       return { ...failed(why), ...(saved ? { frames: [saved.frame] } : {}) }
     }

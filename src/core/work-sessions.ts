@@ -416,7 +416,7 @@ export interface EditEvent extends WorkEvent {
   previousCheckpoint: string | null
 }
 
-/** The message and the call behind an edit. */
+/** The message and the call of an edit. */
 export interface EditSource {
   messageId: string | null
   message: string | null

@@ -1,9 +1,9 @@
 import { constants, existsSync, lstatSync, realpathSync } from 'node:fs'
-import { appendFile, mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { dirname, join, relative, sep } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { GitFailed, runGit } from './git.ts'
-import { fillMirror } from './status.ts'
+import { fillMirror, prefixOf } from './status.ts'
 import {
   findRepository,
   headCommit,
@@ -51,6 +51,7 @@ export interface CommitDone {
 /** Why nothing was committed, in a sentence. */
 export class CommitRefused extends Error {}
 
+const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 const TIMEOUT_MS = 30_000
 const AT_ONCE = 4
@@ -220,7 +221,7 @@ async function refuseStaged(
 ): Promise<void> {
   const staged = await entriesOf(git, index)
   const lost = lines.flatMap((line) => {
-    const [entry = '', path = ''] = line.slice(0, -1).split('\t')
+    const [, entry = '', path = ''] = /^([^\t]*)\t(.*)\0$/s.exec(line) ?? []
     const now = staged.get(path) ?? null
     const wanted = entry.startsWith('0 ') ? null : entry
     return now === (head.get(path) ?? null) || now === wanted ? [] : path
@@ -286,7 +287,7 @@ async function replace(
   const { target, from, commit, reflog, index } = change
   const ref = refFile(repository, target)
   const indexFile = join(repository.gitDir, 'index')
-  await mkdir(dirname(ref), { recursive: true })
+  await makeFolder(repository.commonDir, repository.gitDir, dirname(ref))
   const bytes = index === null ? null : await readSmall(join(index, 'index'), MAX_INDEX_BYTES)
   const locks: string[] = []
   try {
@@ -307,7 +308,6 @@ async function replace(
 /** Creates the lock file with the new content; refuses if git holds it. */
 async function lockWith(file: string, bytes: Buffer): Promise<string> {
   const lock = `${file}.lock`
-  const { O_CREAT, O_EXCL, O_WRONLY } = constants
   const handle = await open(lock, O_CREAT | O_EXCL | O_WRONLY, 0o644).catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
@@ -343,14 +343,27 @@ async function noteInReflog(
   // Without this folder, the person keeps no logs.
   if (!existsSync(join(commonDir, 'logs'))) return
   for (const log of logs) {
-    await mkdir(dirname(log), { recursive: true })
-    await appendFile(log, line)
+    await makeFolder(commonDir, gitDir, dirname(log))
+    // A link could lead anywhere, and the message is text of a model.
+    const handle = await open(log, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o644)
+    try {
+      await handle.writeFile(line)
+    } finally {
+      await handle.close()
+    }
   }
 }
 
-function prefixOf({ workTree }: UserRepository, root: string): string {
-  const below = relative(workTree, realpathSync(root)).split(sep).join('/')
-  return below === '' ? '' : `${below}/`
+/** Creates a folder of the repository; refuses one that links lead out of it. */
+async function makeFolder(commonDir: string, gitDir: string, folder: string): Promise<void> {
+  const isInside = (path: string) =>
+    [commonDir, gitDir].some(
+      (root) => path === realpathSync(root) || path.startsWith(realpathSync(root) + sep),
+    )
+  let existing = folder
+  while (!existsSync(existing)) existing = dirname(existing)
+  if (!isInside(realpathSync(existing))) throw new CommitRefused(`${existing} leads out of the repository.`)
+  await mkdir(folder, { recursive: true })
 }
 
 async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

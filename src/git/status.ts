@@ -163,7 +163,8 @@ function userSettings({ commonDir }: UserRepository): string {
   ].join('')
 }
 
-function prefixOf({ workTree }: UserRepository, root: string): string {
+/** The project's folder in the repository, with a slash at its end; empty for the root. */
+export function prefixOf({ workTree }: UserRepository, root: string): string {
   const below = relative(workTree, realpathSync(root)).split(sep).join('/')
   return below === '' ? '' : `${below}/`
 }

@@ -144,6 +144,25 @@ describe('committing approved files', () => {
     expect(existsSync(canary)).toBe(false)
   })
 
+  it('[W12] writes nothing through links of the repository', async () => {
+    await work()
+    const outside = join(home, 'outside')
+    mkdirSync(outside)
+    const victim = join(outside, 'profile')
+    writeFileSync(victim, 'mine\n')
+    rmSync(join(project, '.git/logs/refs/heads/main'))
+    symlinkSync(victim, join(project, '.git/logs/refs/heads/main'))
+    await expect(server.client.commit(id, {})).rejects.toThrow()
+    symlinkSync(outside, join(project, '.git/refs/heads/agent'))
+    await expect(server.client.commit(id, { branch: 'agent/x' })).rejects.toThrow(
+      /leads out of the repository/,
+    )
+    expect(readFileSync(victim, 'utf8')).toBe('mine\n')
+    expect(git('log', '--format=%s').trim()).toBe('first')
+    rmSync(join(project, '.git/logs/refs/heads/main'))
+    await server.client.commit(id, {})
+  })
+
   it('[W12] leaves out ignored files and other repositories, and keeps line endings as git wants them', async () => {
     put('.gitignore', 'ignored.txt\n')
     put('.gitattributes', '*.crlf text eol=crlf\n')

@@ -19,7 +19,7 @@ export type AskKey =
   | { do: 'message' | 'interrupt' | 'none' }
 
 /**
- * A key answers only if no other key follows it for this long: somebody who types a message presses the next key sooner.
+ * A key answers only if no other key follows it for this long: a person who types a message presses the next key sooner.
  */
 export const SETTLE_MS = 400
 
