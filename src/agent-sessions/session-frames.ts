@@ -247,7 +247,7 @@ function withoutSecrets(value: unknown, path: string, notices: Notice[]): unknow
     Object.entries(value).map(([key, one]) => {
       const at = `${path}.${key}`
       if (typeof one !== 'string' || !isSecretKey(key)) return [key, withoutSecrets(one, at, notices)]
-      notices.push({ type: 'redacted', path: at, message: 'Removed because of its name.' })
+      notices.push({ type: 'redacted', path: at, message: 'Redacted because of its key name.' })
       return [key, REDACTED]
     }),
   )

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import {
   appendFileSync,
   copyFileSync,
@@ -11,6 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { findSessions } from '../../src/agent-sessions/find-sessions.ts'
@@ -19,6 +21,7 @@ import type { SessionAgent, SessionEntry, SessionImport } from '../../src/protoc
 import type { Frame } from '../../src/protocol/frames.ts'
 import { allFrames, ask, finalOf, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
+import { commandEnv } from '../support/state.ts'
 
 /** Sessions that the real agents have left; `npm run session-fixtures` makes them. */
 const fixtures = fileURLToPath(new URL('../fixtures/agent-sessions/', import.meta.url))
@@ -249,6 +252,24 @@ describe('sessions of other agents', () => {
     await expect(sendLines([{ ...head, agent: 'other' }])).rejects.toThrow(/Line 1 does not match/)
     const { items } = await server.client.listConversations({})
     expect(items).toEqual([])
+  })
+
+  it('are imported by waymark import --from, by default only those of the project', async () => {
+    install('claude')
+    const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
+    const { project } = server.config
+    const env = { ...commandEnv(project), HOME: home, WAYMARK_URL: server.url, WAYMARK_TOKEN: server.token }
+    const importing = async (...more: string[]) => {
+      const args = [cli, 'import', '--from', 'claude', '--project', project, ...more]
+      return (await promisify(execFile)(process.execPath, args, { env })).stdout
+    }
+    expect(await importing()).toContain('1 session of other folders not imported; add --all for them.')
+    expect(await importing('--all')).toMatch(
+      /^imported {2}conv_\S+ {2}\d+ new entries\n1 session of claude imported/,
+    )
+    expect(await importing('--all')).toContain('0 sessions of claude imported, 1 without anything new.')
+    const { sessions } = JSON.parse(await importing('--all', '--json')) as { sessions: SessionImport[] }
+    expect(sessions).toMatchObject([{ status: 'present', added: 0 }])
   })
 
   it('are found in the folders of their agents, without following links', async () => {
