@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { allFrames, ask, ofKind } from '../support/runs.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
+import { onPostgres } from '../support/stores.ts'
+
+/** What the single-engine tests of these features show in detail, once on each engine. */
+describe.each(['SQLite', 'Postgres'])('history on %s', (engine) => {
+  const name = `history_${randomBytes(4).toString('hex')}`
+  let server: TestServer
+  let id: string
+  beforeAll(async () => {
+    const url = inject('postgresUrl')
+    if (engine === 'Postgres') await onPostgres(url, `create database ${name}`)
+    const databaseUrl = engine === 'Postgres' ? `${url}/${name}` : null
+    server = await startTestServer({ databaseUrl, tools: { run_command: 'allow' } })
+    id = (await server.client.createConversation()).id
+  })
+  afterAll(async () => {
+    await server.close()
+    if (engine === 'Postgres') await onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`)
+  })
+
+  it('imports a session, and its growth', async () => {
+    const at = '2026-01-01T00:00:00.000Z'
+    const head = { agent: 'codex', session_id: 'one', folder: null, is_here: false, started_at: at }
+    const entries = [
+      { type: 'message', at, text: 'a question' },
+      { type: 'call', at, call_id: 'c', name: 'exec_command', input: '{"cmd":"ls"}' },
+      { type: 'output', at, call_id: 'c', output: 'printed', is_error: false },
+      { type: 'text', at, text: 'an answer' },
+    ]
+    const send = (all: unknown[]) =>
+      server.client.importSession(new Blob([all.map((one) => `${JSON.stringify(one)}\n`).join('')]).stream())
+    const first = await send([head, ...entries])
+    expect(first).toMatchObject({ status: 'imported', added: 4 })
+    expect(await send([head, ...entries, { type: 'text', at, text: 'and more' }])).toMatchObject({
+      status: 'updated',
+      added: 1,
+      conversation_id: first.conversation_id,
+    })
+    const frames = await allFrames(server, first.conversation_id)
+    expect(ofKind(frames, 'message.delta').map(({ delta }) => delta)).toEqual(['an answer', 'and more'])
+    expect((await server.client.search({ q: 'printed' })).items).toHaveLength(1)
+  })
+
+  it('blames, counts, undoes and redoes', async () => {
+    await ask(server, id, 'first\n!write_to_file {"path":"a.txt","content":"one\\n"}')
+    await ask(server, id, 'second\n!run_command {"command":"echo two >> a.txt; exit 1"}')
+    const { lines, authors } = await server.client.blame(id, 'a.txt')
+    expect(lines.map(({ author }) => authors[author]?.tool)).toEqual(['write_to_file', 'run_command'])
+    const { totals, tools } = await server.client.stats({ conversation_id: id })
+    expect(totals).toMatchObject({ runs: 2, calls: 2, failed_calls: 1, edits: 2, files: 1 })
+    expect(tools[0]).toMatchObject({ tool: 'run_command', failed: 1 })
+    await server.client.changeConversation(id, { title: 'Named' })
+    await server.client.reset(id, {})
+    expect(readdirSync(server.config.project)).not.toContain('a.txt')
+    const { items } = await server.client.operations({ conversation_id: id })
+    expect(items.map(({ kind }) => kind)).toEqual(['files.reset', 'conversation.changed'])
+    for (const _ of items) await server.client.undo({})
+    expect(readFileSync(join(server.config.project, 'a.txt'), 'utf8')).toBe('one\ntwo\n')
+    expect((await server.client.conversation(id)).is_titled).toBe(false)
+    for (const _ of items) await server.client.redo({})
+    expect((await server.client.conversation(id)).title).toBe('Named')
+    expect(readdirSync(server.config.project)).not.toContain('a.txt')
+  })
+})
