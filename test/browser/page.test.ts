@@ -59,7 +59,7 @@ describe('accessibility and loading of the page', () => {
         ['Changes', 'notes.md'],
         ['Timeline', 'Files now'],
         ['Context', 'What the model was sent'],
-        ['Forks', 'No forks yet'],
+        ['Forks', 'This conversation has no forks'],
       ] as const) {
         await view(page, name)
         await page.getByText(sign).first().waitFor()
@@ -142,7 +142,15 @@ describe('accessibility and loading of the page', () => {
     await page.getByText('Nothing has changed since the last approval.').waitFor()
     await page.locator('.toast').getByRole('button', { name: 'Close' }).tap()
     await page.getByRole('link', { name: 'Transcript', exact: true }).tap()
-    await page.getByRole('button', { name: 'Message actions' }).tap()
+    // A person scrolls up to the message; without that, the view stays at the end.
+    await page.mouse.move(200, 300)
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, -1000)
+        return await page.locator('.row.message').first().isVisible()
+      })
+      .toBe(true)
+    await page.getByRole('button', { name: 'Message actions' }).first().tap()
     await page.getByRole('button', { name: 'Restore files to this point' }).tap()
     await page.getByRole('dialog').getByRole('button', { name: 'Restore files', exact: true }).tap()
     await expect.poll(() => existsSync(file)).toBe(false)
