@@ -43,7 +43,7 @@ export async function* opencodeSessions({ home, variables }: SessionPlaces): Asy
     const startedAt = asTime(time_created)
     // A session with a parent is the work of a sub-agent, which its parent's call reports.
     if (startedAt === null || parent_id !== null) continue
-    const session = { agent: 'opencode' as const, id, folder: directory, startedAt, bytes: 0 }
+    const session = { agent: 'opencode' as const, id, folder: asString(directory), startedAt, bytes: 0 }
     yield { ...session, entries: () => entriesOf(file, { id, directory, title, startedAt }) }
   }
 }
@@ -52,7 +52,7 @@ async function* entriesOf(
   file: string,
   { id, directory, title, startedAt }: { id: string; directory: string; title: string; startedAt: string },
 ): AsyncGenerator<SessionEntry> {
-  yield { type: 'title', at: startedAt, title: title.slice(0, 500) }
+  yield { type: 'title', at: startedAt, title: String(title ?? '').slice(0, 500) }
   const messages = inDatabase(file, (database) =>
     database
       .prepare('select id, time_created, data from message where session_id = ? order by time_created, id')

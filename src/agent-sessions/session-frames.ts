@@ -10,6 +10,8 @@ import type { ConversationId, RunId } from '../protocol/ids.ts'
 /** An answer with more characters than this is divided into runs. */
 const MAX_RUN_CHARACTERS = 8 * 1024 * 1024
 const MAX_TITLE = 500
+/** What the frames of an entry hold besides its text. */
+const ENTRY_CHARACTERS = 1000
 
 export interface SessionFrames {
   /** `index` is the entry's number in the session, from which the ids of its frames follow. */
@@ -19,6 +21,8 @@ export interface SessionFrames {
   /** Ends the open run. */
   endRun(): void
   isRunOpen(): boolean
+  /** The open run has so much that it must end. */
+  isRunLong(): boolean
   /** The frames since the last call, and their characters. */
   take(): ImportedFrames[]
   characters(): number
@@ -64,7 +68,6 @@ export function createSessionFrames(deps: {
   }
 
   function openRun(index: number): OpenRun {
-    if (run && run.characters > MAX_RUN_CHARACTERS) endRun()
     if (run) return run
     const usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, requests: 0 }
     const id = derivedId('run', Date.parse(at), conversationId, index)
@@ -114,7 +117,7 @@ export function createSessionFrames(deps: {
 
   /** The open run; without one, the answer goes on without a message. */
   function beginItem(index: number): OpenRun {
-    const isNew = run === null || run.characters > MAX_RUN_CHARACTERS
+    const isNew = run === null
     const open = openRun(index)
     if (isNew) introduce()
     return open
@@ -169,7 +172,7 @@ export function createSessionFrames(deps: {
 
   function add(entry: SessionEntry, index: number): void {
     at = entry.at
-    const size = sizeOf(entry)
+    const size = ENTRY_CHARACTERS + sizeOf(entry)
     characters += size
     switch (entry.type) {
       case 'message': {
@@ -229,6 +232,7 @@ export function createSessionFrames(deps: {
     },
     endRun,
     isRunOpen: () => run !== null,
+    isRunLong: () => run !== null && run.characters > MAX_RUN_CHARACTERS,
     take() {
       const taken = parts
       parts = []
@@ -319,6 +323,6 @@ function sizeOf(entry: SessionEntry): number {
     case 'other':
       return JSON.stringify(entry.entry ?? null).length
     default:
-      return 100
+      return 0
   }
 }

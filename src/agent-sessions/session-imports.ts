@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { type Clock, timestamp } from '../core/clock.ts'
 import { derivedId } from '../core/derived-id.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { AppendImported, SessionImports } from '../core/session-imports.ts'
@@ -13,6 +15,8 @@ const BATCH_CHARACTERS = 1024 * 1024
 /** Frames that may follow the last import without a message: new titles and the like. */
 const TAIL = 100
 const MOST_KINDS = 200
+/** Other requests get their turn after so many entries. */
+const BREATH = 200
 /** Outputs that are being stored at once. */
 const MOST_KEEPING = 16
 
@@ -22,6 +26,7 @@ export interface SessionImportsDependencies {
   /** Keeps a text under its SHA-256. */
   keep(text: string): Promise<string>
   workspaceId: string
+  clock: Clock
 }
 
 /** What an earlier import has stored. */
@@ -33,7 +38,7 @@ interface Imported {
 }
 
 export function createSessionImports(deps: SessionImportsDependencies): SessionImports {
-  const { ledger, append, keep, workspaceId } = deps
+  const { ledger, append, keep, workspaceId, clock } = deps
   /** Imports of one session run one after the other. */
   const running = new Map<string, Promise<unknown>>()
 
@@ -80,12 +85,16 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
       stored = (await append({ tenant, conversationId: id, after: stored, parts: all })).lastSeq
     }
 
-    for await (const entry of entries) {
+    for await (const given of entries) {
+      // Nothing was said in the future.
+      const now = timestamp(clock.now())
+      const entry = given.at > now ? { ...given, at: now } : given
+      if (report.entries % BREATH === 0) await setImmediate()
       // A message begins a run, so all before it is complete.
-      if (entry.type === 'message') frames.endRun()
+      if (entry.type === 'message' || frames.isRunLong()) frames.endRun()
       if (!frames.isRunOpen() && frames.characters() > BATCH_CHARACTERS) await flush()
       const index = report.entries++
-      digest = hash('sha256', digest + JSON.stringify(entry))
+      digest = hash('sha256', digest + JSON.stringify(given))
       noteOther(report, entry)
       if (report.entries === already.entries) isChanged = digest !== already.digest
       if (typeof before === 'string' || isChanged) continue

@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { findSessions } from '../agent-sessions/find-sessions.ts'
 import type { StoredSession } from '../agent-sessions/stored-session.ts'
-import { type Client, RequestError } from '../client/index.ts'
+import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { SessionAgent, SessionHead, SessionImport } from '../protocol/api/agent-sessions.ts'
 import { connect } from './connect.ts'
 import { configAbove } from './options.ts'
@@ -71,8 +71,9 @@ async function importOne(
     totals.done.push({ ...report, session_id, folder })
   } catch (error) {
     // A session that can't be read or that the server refuses says why; a server that is gone ends the import.
-    const isOfSession = error instanceof RequestError ? error.status < 500 : 'code' in (error as object)
-    if (!isOfSession) throw error
+    const isOfServer =
+      error instanceof ConnectionError || (error instanceof RequestError && error.status >= 500)
+    if (isOfServer) throw error
     totals.failed.push({ session_id, problem: (error as Error).message })
   }
 }
@@ -123,6 +124,8 @@ function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
   for (const { others: of } of done)
     for (const [kind, many] of Object.entries(of)) others.set(kind, (others.get(kind) ?? 0) + many)
   const kept = [...others.values()].reduce((sum, many) => sum + many, 0)
+  if (done.length + failed.length + elsewhere === 0)
+    return console.log(`No sessions of ${agent} were found on this machine.`)
   const changed = done.filter(({ added }) => added > 0).length
   console.log(
     bold(`${count(changed, 'session')} of ${agent} imported, ${done.length - changed} without anything new.`),

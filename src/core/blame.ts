@@ -15,7 +15,8 @@ export interface Blame<A> {
 }
 
 /** Larger changes count as a new file: comparing them line by line could take minutes. */
-const MAX_EDIT_LENGTH = 4000
+const MAX_EDIT_LENGTH = 1000
+const DIFF_MS = 500
 const MOST_VERSIONS = 2000
 
 export function createBlame<A>(): Blame<A> {
@@ -53,14 +54,14 @@ function authorsOf<A>(old: string[], authors: readonly A[], now: string[], autho
   const middle = now.slice(start, now.length - end)
   const before = old.slice(start, old.length - end)
   const kept: A[] = []
-  const changes = diffArrays(before, middle, { maxEditLength: MAX_EDIT_LENGTH })
+  const changes = diffArrays(before, middle, { maxEditLength: MAX_EDIT_LENGTH, timeout: DIFF_MS })
   let at = start
   for (const { added, removed, count } of changes ?? [
     { added: true, removed: false, count: middle.length },
   ]) {
     if (added) for (let index = 0; index < count; index++) kept.push(author)
     else {
-      if (!removed) kept.push(...authors.slice(at, at + count))
+      if (!removed) for (const one of authors.slice(at, at + count)) kept.push(one)
       at += count
     }
   }

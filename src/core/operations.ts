@@ -24,10 +24,11 @@ export interface OperationDetails {
   /** The files before and after. */
   safety_checkpoint?: string
   new_checkpoint?: string | null
+  /** The files that it has changed; without them, those that differ between the two checkpoints. */
+  paths?: string[]
   /** The approved state before and after; null before the first approval. */
   approved_before?: string | null
   approved_commit?: string
-  include_others?: boolean
 }
 
 export interface ChangedSettings {

@@ -20,4 +20,5 @@ export interface UndoCommand {
   conversationId: ConversationId | null
   /** Null for the last one. */
   no: number | null
+  mayChangeFiles: boolean
 }

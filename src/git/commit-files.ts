@@ -24,10 +24,14 @@ export interface FileToCommit {
   /** Git's mode; null for a file that is deleted. */
   mode: string | null
   body: Buffer
+  /** The file in the approval before; null if it was not there. */
+  before: { mode: string; body: Buffer } | null
 }
 
 export interface CommitCommand {
   root: string
+  /** When the files were approved, in milliseconds. */
+  approvedAt: number
   files: readonly FileToCommit[]
   message: string
   /** A new branch; null for the current one. */
@@ -52,9 +56,11 @@ export interface CommitDone {
 export class CommitRefused extends Error {}
 
 const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
+const MAX_REFS_BYTES = 32 * 1024 * 1024
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 const TIMEOUT_MS = 30_000
 const AT_ONCE = 4
+const WHOLE = ['-c', 'core.splitIndex=false'] as const
 const IGNORED = ['--no-literal-pathspecs', 'check-ignore', '-z', '--stdin', '--no-index'] as const
 const BUSY = ['MERGE_HEAD', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'rebase-merge', 'rebase-apply', 'BISECT_LOG']
 
@@ -68,8 +74,7 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   if (branch === null) refuseUnless(repository, current)
   const target = branch ?? current ?? ''
   await refuseName(target, command, repository)
-  if (branch !== null && existsSync(refFile(repository, branch)))
-    throw new CommitRefused(`The branch ${branch} exists already.`)
+  if (branch !== null) await refuseTaken(repository, branch)
   const author = authorOf(repository)
   await mkdir(scratch, { recursive: true })
   const work = await mkdtemp(join(scratch, 'commit-'))
@@ -107,23 +112,36 @@ async function commitIn(prepared: Prepared): Promise<CommitDone> {
   const before = await entriesOf(git, tree)
   const lines: string[] = []
   const files: CommitDone['files'] = []
-  const oids = await inTurns(taken, async ({ path, mode, body }) => {
-    if (mode === null) return null
+  const hashed = async (mode: string, full: string, body: Buffer, isKept: boolean) => {
     // A link's target is no text; line endings apply to files only.
-    const how = mode === '120000' ? ['--no-filters'] : [`--path=${prefix}${path}`]
-    const write = isDryRun ? [] : ['-w']
-    return (await git(tree, ['hash-object', ...write, '--stdin', ...how], body)).trim()
-  })
-  for (const [at, { path, mode }] of taken.entries()) {
+    const how = mode === '120000' ? ['--no-filters'] : [`--path=${full}`]
+    return (await git(tree, ['hash-object', ...(isKept ? ['-w'] : []), '--stdin', ...how], body)).trim()
+  }
+  const entryOf = async (file: FileToCommit['before'], full: string) =>
+    file && `${file.mode} ${await hashed(file.mode, full, file.body, false)}`
+  const oids = await inTurns(taken, async ({ path, mode, body }) =>
+    mode === null ? null : await hashed(mode, `${prefix}${path}`, body, !isDryRun),
+  )
+  const isNewer = parent !== null && (await committedAt(git, tree, parent)) * 1000 > prepared.approvedAt
+  for (const [at, { path, mode, before: approvedBefore }] of taken.entries()) {
     const full = `${prefix}${path}`
     const [old, oid] = [before.get(full), oids[at] ?? null]
     const entry = mode === null || oid === null ? null : `${mode} ${oid}`
     if (entry === (old ?? null)) continue
+    if (isNewer && old !== undefined && old !== (await entryOf(approvedBefore, full))) {
+      skipped.push({ path, reason: 'a commit after the approval has changed it' })
+      continue
+    }
     lines.push(entry === null ? `0 ${'0'.repeat(40)}\t${full}\0` : `${entry}\t${full}\0`)
     files.push({ path, change: entry === null ? 'deleted' : old === undefined ? 'added' : 'modified' })
   }
   const shown = { branch: target, parent, author: `${author.name} <${author.email}>`, files, skipped }
-  if (files.length === 0) throw new CommitRefused('The last commit has these files already.')
+  if (files.length === 0) {
+    const why = skipped[0]
+      ? `${skipped[0].path}: ${skipped[0].reason}.`
+      : 'The last commit has these files already.'
+    throw new CommitRefused(why)
+  }
   if (branch === null) await refuseStaged(git, index, before, lines)
   if (isDryRun) return { ...shown, commit: null }
   await git(tree, ['update-index', '-z', '--index-info'], lines.join(''))
@@ -132,11 +150,32 @@ async function commitIn(prepared: Prepared): Promise<CommitDone> {
   const commit = (
     await git(tree, ['commit-tree', made, ...parents, '-F', '-'], `${message.trimEnd()}\n`)
   ).trim()
-  if (branch === null) await git(index, ['update-index', '-z', '--index-info'], lines.join(''))
+  const indexThen = (await readSmall(join(index, 'index'), MAX_INDEX_BYTES)) ?? null
+  if (branch === null) {
+    // A split index would name a file that only our copy has.
+    await git(index, [...WHOLE, 'update-index', '--no-split-index'])
+    await git(index, [...WHOLE, 'update-index', '-z', '--index-info'], lines.join(''))
+  }
   const from = branch === null ? parent : null
   const reflog = `${author.name} <${author.email}> ${Math.floor(now / 1000)} +0000\tcommit (waymark): ${message.split('\n')[0]}`
-  await replace(repository, { target, from, commit, reflog, index: branch === null ? index : null })
+  await replace(repository, {
+    target,
+    from,
+    commit,
+    reflog,
+    index: branch === null ? index : null,
+    indexThen,
+  })
   return { ...shown, commit }
+}
+
+/** In seconds. */
+async function committedAt(
+  git: (gitDir: string, args: string[]) => Promise<string>,
+  gitDir: string,
+  commit: string,
+): Promise<number> {
+  return Number((await git(gitDir, ['show', '-s', '--format=%ct', commit])).trim())
 }
 
 async function run(
@@ -279,12 +318,36 @@ function refFile({ commonDir }: UserRepository, branch: string): string {
   return join(commonDir, 'refs/heads', branch)
 }
 
+/** Refuses the name of a branch that exists, also packed, and one that would be the folder of another or in another. */
+async function refuseTaken(repository: UserRepository, branch: string): Promise<void> {
+  const packed =
+    (await readSmall(join(repository.commonDir, 'packed-refs'), MAX_REFS_BYTES))?.toString() ?? ''
+  const names = packed.split('\n').flatMap((line) => /^[0-9a-f]+ refs\/heads\/(.+)$/.exec(line)?.[1] ?? [])
+  const parts = branch.split('/')
+  const above = parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'))
+  const isLoose = (name: string) =>
+    lstatSync(refFile(repository, name), { throwIfNoEntry: false })?.isFile() === true
+  const taken = [...above, branch].find((name) => names.includes(name) || isLoose(name))
+  const below = names.find((name) => name.startsWith(`${branch}/`))
+  const isFolder = lstatSync(refFile(repository, branch), { throwIfNoEntry: false })?.isDirectory() === true
+  const other = taken ?? below ?? (isFolder ? `${branch}/…` : undefined)
+  if (other !== undefined) throw new CommitRefused(`The branch ${other} exists already. Choose another name.`)
+}
+
 /** Moves the branch, and replaces the index, under git's lock files. */
 async function replace(
   repository: UserRepository,
-  change: { target: string; from: string | null; commit: string; reflog: string; index: string | null },
+  change: {
+    target: string
+    from: string | null
+    commit: string
+    reflog: string
+    index: string | null
+    /** The user's index when the commit began. */
+    indexThen: Buffer | null
+  },
 ): Promise<void> {
-  const { target, from, commit, reflog, index } = change
+  const { target, from, commit, reflog, index, indexThen } = change
   const ref = refFile(repository, target)
   const indexFile = join(repository.gitDir, 'index')
   await makeFolder(repository.commonDir, repository.gitDir, dirname(ref))
@@ -293,9 +356,12 @@ async function replace(
   try {
     if (bytes) locks.push(await lockWith(indexFile, bytes))
     locks.push(await lockWith(ref, Buffer.from(`${commit}\n`)))
+    const indexNow = (await readSmall(indexFile, MAX_INDEX_BYTES)) ?? null
+    if (index !== null && !isSameIndex(indexThen, indexNow))
+      throw new CommitRefused('The index has changed meanwhile. Try again.')
     if (index !== null && (await headCommit(repository)) !== from)
       throw new CommitRefused('The branch has moved meanwhile. Try again.')
-    if (index === null && existsSync(ref)) throw new CommitRefused(`The branch ${target} exists already.`)
+    if (index === null) await refuseTaken(repository, target)
     await noteInReflog(repository, { ...change, from, commit, reflog })
     await rename(`${ref}.lock`, ref)
     if (bytes) await rename(`${indexFile}.lock`, indexFile)
@@ -303,6 +369,10 @@ async function replace(
   } finally {
     for (const lock of locks) await rm(lock, { force: true })
   }
+}
+
+function isSameIndex(then: Buffer | null, now: Buffer | null): boolean {
+  return then === null || now === null ? then === now : then.equals(now)
 }
 
 /** Creates the lock file with the new content; refuses if git holds it. */

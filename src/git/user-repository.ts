@@ -1,4 +1,4 @@
-import { constants, lstatSync, readFileSync, realpathSync } from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, realpathSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 
@@ -140,15 +140,26 @@ function realOrNull(path: string): string | null {
   }
 }
 
+/** A pipe, a device or a large file has no settings: reading it would block the server. */
+function settingsText(path: string): string {
+  let file: number
+  try {
+    file = openSync(path, O_RDONLY | O_NONBLOCK)
+  } catch {
+    return ''
+  }
+  try {
+    const found = fstatSync(file)
+    return found.isFile() && found.size <= MAX_CONFIG_BYTES ? readFileSync(file, 'utf8') : ''
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** The settings of a git configuration file by `section.name`; later lines win. Executes and includes nothing. */
 export function plainSettings(path: string): Map<string, string> {
   const found = new Map<string, string>()
-  let text: string
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch {
-    return found
-  }
+  const text = settingsText(path)
   let section = ''
   for (const line of text.split('\n')) {
     const head = /^\s*\[\s*([A-Za-z0-9.-]+)\s*\]/.exec(line)

@@ -172,6 +172,24 @@ describe('blame', () => {
 
   const quoted = (text: string) => `'${text}'`
 
+  it('survives a file with a million lines, and imported diffs that are none', async () => {
+    writeFileSync(at('long.txt'), `first\n${'\n'.repeat(1_000_000)}last\n`.slice(0, 1_000_000))
+    await say('look')
+    writeFileSync(at('long.txt'), `changed\n${'\n'.repeat(1_000_000)}`.slice(0, 999_000))
+    await say('look again')
+    expect((await server.client.blame(id, 'long.txt')).lines.length).toBeGreaterThan(0)
+    const time = '2026-01-01T00:00:00.000Z'
+    const head = { agent: 'codex', session_id: 'x', folder: null, is_here: true, started_at: time }
+    const diff = '--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n--- b\n+++ b\n@@ -1 +1 @@\n-x\n+y\n'
+    const edit = { type: 'edit', at: time, call_id: null, path: 'odd.txt', change: 'modified', diff }
+    const lines = [head, { type: 'message', at: time, text: 'x' }, edit].map(
+      (one) => `${JSON.stringify(one)}\n`,
+    )
+    await server.client.importSession(new Blob([lines.join('')]).stream())
+    writeFileSync(at('odd.txt'), 'z\n')
+    expect(await blamed('odd.txt')).toEqual(['z — outside'])
+  })
+
   it('is printed by waymark blame', async () => {
     await say('first', write('one\n\u001b[31mtwo\n'))
     const cli = new URL('../cli/waymark.ts', import.meta.url).pathname

@@ -144,6 +144,54 @@ describe('committing approved files', () => {
     expect(existsSync(canary)).toBe(false)
   })
 
+  it('[W12] overwrites no branch, packed or not, and no folder of branches', async () => {
+    await work()
+    git('branch', 'kept')
+    git('branch', 'group/one')
+    git('pack-refs', '--all')
+    const before = git('for-each-ref')
+    for (const branch of ['kept', 'kept/x', 'group', 'main/x']) {
+      await expect(server.client.commit(id, { branch })).rejects.toMatchObject({ code: 'commit_refused' })
+    }
+    expect(git('for-each-ref')).toBe(before)
+    await server.client.commit(id, { branch: 'group/two' })
+  })
+
+  it('[W12] leaves a split index readable', async () => {
+    git('update-index', '--split-index')
+    await work()
+    await server.client.commit(id, {})
+    expect(
+      git('status', '--porcelain')
+        .split('\n')
+        .filter((line) => !line.startsWith('??'))
+        .join(''),
+    ).toBe('')
+  })
+
+  it('[W12] reverts nothing that was committed after the approval', async () => {
+    await work()
+    put('kept.txt', 'kept\nand more\nby a person\n')
+    git('add', 'kept.txt')
+    // A second later, because git counts in seconds.
+    execFileSync('git', ['commit', '-q', '-m', 'later'], {
+      cwd: project,
+      env: { ...process.env, HOME: home, GIT_COMMITTER_DATE: new Date(Date.now() + 2000).toISOString() },
+    })
+    const done = await server.client.commit(id, {})
+    expect(done.skipped).toEqual([{ path: 'kept.txt', reason: 'a commit after the approval has changed it' }])
+    expect(git('show', 'HEAD:kept.txt')).toBe('kept\nand more\nby a person\n')
+  })
+
+  it('[W12] is not held up by pipes in place of settings', async () => {
+    await work()
+    const config = join(project, '.git/config')
+    rmSync(config)
+    execFileSync('mkfifo', [config])
+    expect((await server.client.commit(id, { dry_run: true })).files.length).toBeGreaterThan(0)
+    rmSync(config)
+  })
+
   it('[W12] writes nothing through links of the repository', async () => {
     await work()
     const outside = join(home, 'outside')

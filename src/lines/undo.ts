@@ -1,7 +1,7 @@
 import type { Deletions } from '../core/deletions.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { Operation, Operations, Undoing } from '../core/operations.ts'
-import type { UndoRedo } from '../core/undo-redo.ts'
+import type { UndoCommand, UndoRedo } from '../core/undo-redo.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { OperationKind, OperationView } from '../protocol/api/operations.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -11,7 +11,7 @@ export interface UndoDependencies {
   operations: Operations
   ledger: Pick<Ledger, 'change' | 'conversation' | 'assertCanUndelete'>
   deletions: Deletions
-  sessions: Pick<WorkSessions, 'restore' | 'reset' | 'approveAgain' | 'changedBetween' | 'checkpoint'>
+  sessions: Pick<WorkSessions, 'restore' | 'approveAgain' | 'changedBetween' | 'checkpoint'>
 }
 
 interface Command {
@@ -32,27 +32,39 @@ interface Way {
 
 export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   const { operations, ledger, deletions, sessions } = deps
+  let turn: Promise<unknown> = Promise.resolve()
 
   const messageOf = ({ details }: Operation) => details.message_id ?? ''
   const canUndelete = (operation: Operation, tenant: string) =>
     ledger.assertCanUndelete(tenant, operation.conversationId, messageOf(operation))
 
   /** Restores the files that the operation has changed, as they were before or after it. */
-  async function restoreFiles(
-    command: Command,
-    operation: Operation,
-    to: 'before' | 'after',
-  ): Promise<unknown> {
+  async function restoreFiles(command: Command, operation: Operation, to: 'before' | 'after'): Promise<void> {
     const { tenant, conversationId } = command
     const { safety_checkpoint: before = '', new_checkpoint: after } = operation.details
-    const whole = { ...command, paths: null, dryRun: false }
-    // A reset leaves no checkpoint of its own.
-    if (!after && to === 'after')
-      return await sessions.reset({ ...command, dryRun: false, includeOthers: false })
-    if (!after) return await sessions.restore({ ...whole, checkpointId: before })
-    const paths = await sessions.changedBetween(tenant, conversationId, before, after)
-    const checkpointId = to === 'before' ? before : after
-    return await sessions.restore({ ...whole, checkpointId, paths: paths.length === 0 ? null : paths })
+    const paths =
+      operation.details.paths ??
+      (await sessions.changedBetween(tenant, conversationId, before, after ?? before))
+    const checkpointId = to === 'before' ? before : (after ?? before)
+    await restorePaths(command, checkpointId, paths)
+  }
+
+  /** A path that is in neither the checkpoint nor the project is as it should be. */
+  async function restorePaths(
+    command: Command,
+    checkpointId: string,
+    paths: readonly string[],
+  ): Promise<void> {
+    // Nothing is left to change but the note.
+    if (paths.length === 0) return await change(command, { settings: {} })
+    try {
+      await sessions.restore({ ...command, checkpointId, paths: [...paths], dryRun: false })
+    } catch (error) {
+      const unknown = error instanceof WaymarkError ? error.details.map(({ message }) => message) : []
+      const rest = paths.filter((path) => !unknown.includes(path))
+      if (rest.length === paths.length) throw error
+      await restorePaths(command, checkpointId, rest)
+    }
   }
 
   const filesWay = (summary: string): Way => ({
@@ -161,9 +173,19 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     }
   }
 
+  /** One at a time: two requests must not undo the same operation. */
+  function inTurn(what: 'undo' | 'redo', command: UndoCommand): Promise<OperationView> {
+    const next = turn.then(
+      () => move(what, command),
+      () => move(what, command),
+    )
+    turn = next
+    return next
+  }
+
   async function move(
     what: 'undo' | 'redo',
-    { tenant, by, conversationId, no }: Parameters<UndoRedo['undo']>[0],
+    { tenant, by, conversationId, no, mayChangeFiles }: UndoCommand,
   ): Promise<OperationView> {
     const operation =
       no === null ? await operations.next(tenant, conversationId, what) : await operations.find(tenant, no)
@@ -174,6 +196,10 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
         'nothing_to_undo',
         `Operation ${operation.no} is ${isUndo ? '' : 'not '}undone already.`,
       )
+    // A mode or an agent may let calls change files.
+    const isOfFiles = operation.kind.startsWith('files.') || operation.kind === 'conversation.changed'
+    if (isOfFiles && !mayChangeFiles)
+      throw new WaymarkError('missing_scope', 'The token lacks the scope workspace:write.')
     const undoing = { operation: operation.no, isUndone: isUndo }
     const command = { tenant, by, conversationId: operation.conversationId, undoing }
     await ways[operation.kind][what](command, operation)
@@ -181,8 +207,8 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   }
 
   return {
-    undo: (command) => move('undo', command),
-    redo: (command) => move('redo', command),
+    undo: (command) => inTurn('undo', command),
+    redo: (command) => inTurn('redo', command),
     async list(query) {
       const { items, next } = await operations.list(query)
       const shown: OperationView[] = []

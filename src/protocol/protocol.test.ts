@@ -61,7 +61,7 @@ describe('frames', () => {
   ])('with %s are refused', (_, frame) => expect(() => parseFrame(frame)).toThrow())
 
   it('have the kinds of the specification, two of them terminal', () => {
-    expect(frameKinds).toHaveLength(34)
+    expect(frameKinds).toHaveLength(36)
     expect(frameKinds.filter(isTerminalKind)).toEqual(['final', 'error'])
   })
 })

@@ -28,6 +28,7 @@ export function createTransfers(config: Config, store: Store, { sessions, bundle
       append: store.appendImported,
       keep: store.results.keep,
       workspaceId,
+      clock: systemClock,
     }),
     exports: createExports({
       ...shared,

@@ -86,12 +86,22 @@ async function applyEdit(
   }
   if (diff === null) return false
   const isNew = change === 'added'
-  const text = applyPatch(isNew ? '' : (blame.text() ?? ''), diff, { autoConvertLineEndings: false })
-  if (text === false) return false
+  const text = patched(isNew ? '' : (blame.text() ?? ''), diff)
+  if (text === null) return false
   // A renamed file keeps its lines; the diff of the new name has them all.
   if (isNew && !isRenamed) blame.set(null, author)
   blame.set(text, author)
   return true
+}
+
+/** Null if the diff does not apply. An imported one may be no diff at all. */
+function patched(text: string, diff: string): string | null {
+  try {
+    const result = applyPatch(text, diff, { autoConvertLineEndings: false })
+    return result === false ? null : result
+  } catch {
+    return null
+  }
 }
 
 /** Those that have not been collected. */

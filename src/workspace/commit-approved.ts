@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type CommitApprovedCommand, labels, type WorkStore } from '../core/work-sessions.ts'
 import { CommitRefused, commitFiles } from '../git/commit-files.ts'
+import { GitFailed } from '../git/git.ts'
 import type { Committed } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Workspace } from './workspace.ts'
@@ -31,7 +32,12 @@ export async function commitApproved(
   try {
     const done = await commitFiles({
       root,
-      files: files.map((file) => ({ ...file, body: Buffer.from(file.body) })),
+      files: files.map(({ before, ...file }) => ({
+        ...file,
+        body: Buffer.from(file.body),
+        before: before && { ...before, body: Buffer.from(before.body) },
+      })),
+      approvedAt: Date.parse(approved.at),
       message: proposed,
       branch,
       isDryRun: dryRun,
@@ -46,7 +52,7 @@ export async function commitApproved(
       is_new_branch: branch !== null,
     }
   } catch (error) {
-    if (!(error instanceof CommitRefused)) throw error
+    if (!(error instanceof CommitRefused || error instanceof GitFailed)) throw error
     throw new WaymarkError('commit_refused', error.message, { cause: error })
   }
 }

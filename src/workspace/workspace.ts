@@ -34,7 +34,7 @@ import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { createTrackedFiles, noTrackedFiles } from './tracked-files.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
-import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
+import { compareTrees, entryIn, FOLDER_MODE, type TreeEntry } from './trees.ts'
 
 /** Scans, saves, compares and restores one workspace's files. Runs one operation at a time, in the order of the calls. */
 export interface Workspace {
@@ -89,7 +89,7 @@ export interface Workspace {
   /** The authors of the lines of a current file. */
   blame(steps: readonly BlameStep[], path: string): Promise<BlamedFile>
   /** The files that an approval has changed, with their contents; a body that is null was deleted. */
-  approvedFiles(approved: string): Promise<{ path: string; mode: string | null; body: Uint8Array }[]>
+  approvedFiles(approved: string): Promise<ApprovedFile[]>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** Counts the commits that `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
@@ -124,6 +124,14 @@ export interface Workspace {
 export interface RestoreCommand {
   target: string
   paths: string[] | null
+}
+
+/** A file that an approval has changed; without a mode, it was deleted. */
+export interface ApprovedFile {
+  path: string
+  mode: string | null
+  body: Uint8Array
+  before: { mode: string; body: Uint8Array } | null
 }
 
 export interface CheckpointAfter {
@@ -469,13 +477,16 @@ export function openWorkspace(
         const [base] = parents
         if (base === undefined) throw new Error(`${approved} is the first checkpoint`)
         const changes = await compareTrees(git, (await readCommit(git, base)).tree, tree)
-        const files: { path: string; mode: string | null; body: Uint8Array }[] = []
+        const files: ApprovedFile[] = []
+        const bodyOf = async (entry: TreeEntry | null) =>
+          (entry && (await git.read(entry.oid))?.body) || Buffer.alloc(0)
         let bytes = 0
-        for (const { path, to } of changes) {
-          const body = to ? ((await git.read(to.oid))?.body ?? Buffer.alloc(0)) : Buffer.alloc(0)
-          bytes += body.length
+        for (const { path, from, to } of changes) {
+          const [body, old] = [await bodyOf(to), await bodyOf(from)]
+          bytes += body.length + old.length
           if (bytes > MAX_COMMITTED_BYTES) throw new Error('the approved files are too large to commit here')
-          files.push({ path: shownPath(path), mode: to?.mode ?? null, body })
+          const before = from && { mode: from.mode, body: old }
+          files.push({ path: shownPath(path), mode: to?.mode ?? null, body, before })
         }
         return files
       }),

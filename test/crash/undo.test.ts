@@ -176,6 +176,34 @@ describe('undo and redo', () => {
     )
   })
 
+  it('touch only the files of the operation, and note none that changed nothing', async () => {
+    await begin()
+    const [newest] = (await server.client.checkpoints(id, {})).items
+    const restored = await server.client.restore(id, { checkpoint_id: newest?.checkpoint_id ?? '' })
+    const before = (await server.client.operations({})).items.length
+    const again = await server.client.restore(id, { checkpoint_id: restored.restored_to })
+    expect([again.restored, again.deleted]).toEqual([[], []])
+    expect((await server.client.operations({})).items).toHaveLength(before)
+    await server.client.reset(id, {})
+    await say('later', write('late.txt', 'late\n'))
+    writeFileSync(join(project, 'mine.txt'), 'mine\n')
+    await server.client.undo({})
+    expect(readdirSync(project)).toEqual(expect.arrayContaining(['late.txt', 'mine.txt']))
+    expect(readFileSync(join(project, 'b.txt'), 'utf8')).toBe('two\n')
+    await say('more', write('more.txt', 'more\n'))
+    await server.client.redo({})
+    expect(readdirSync(project)).toEqual(expect.arrayContaining(['late.txt', 'mine.txt', 'more.txt']))
+    expect(readFileSync(join(project, 'b.txt'), 'utf8')).toBe('b.txt\n')
+  })
+
+  it('undo one operation for each request', async () => {
+    await begin()
+    await server.client.changeConversation(id, { title: 'one' })
+    await server.client.changeConversation(id, { title: 'two' })
+    const undone = await Promise.all([server.client.undo({}), server.client.undo({})])
+    expect(new Set(undone.map(({ operation }) => operation)).size).toBe(2)
+  })
+
   it('refuse what is already undone, and say what can no longer be undone', async () => {
     await begin()
     await expect(server.client.undo({ operation: 99 })).rejects.toMatchObject({ code: 'nothing_to_undo' })

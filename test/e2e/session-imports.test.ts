@@ -249,9 +249,20 @@ describe('sessions of other agents', () => {
     await expect(sendLines([head, { type: 'message', at: 'now', text: 'x' }])).rejects.toThrow(
       /Line 2 does not match/,
     )
+    await expect(sendLines([{ ...head, started_at: '1969-01-01T00:00:00.000Z' }])).rejects.toThrow(/Line 1/)
     await expect(sendLines([{ ...head, agent: 'other' }])).rejects.toThrow(/Line 1 does not match/)
     const { items } = await server.client.listConversations({})
     expect(items).toEqual([])
+  })
+
+  it('end a run that is too long, so that none is held in memory whole', async () => {
+    const at = '2026-01-01T00:00:00.000Z'
+    const head = { agent: 'claude', session_id: 'long', folder: null, is_here: false, started_at: at }
+    const texts = Array.from({ length: 20_000 }, () => ({ type: 'text', at, text: '' }))
+    const { conversation_id: id } = await sendLines([head, { type: 'message', at, text: 'x' }, ...texts])
+    const frames = await allFrames(server, id)
+    expect(ofKind(frames, 'final').length).toBeGreaterThan(1)
+    expect(ofKind(frames, 'import.session').length).toBeGreaterThan(1)
   })
 
   it('are imported by waymark import --from, by default only those of the project', async () => {

@@ -32,7 +32,7 @@ const undo = createRoute({
   method: 'post',
   path: '/operations/undo',
   summary: 'Undo the last operation, or the one that is named',
-  middleware: access('workspace:write'),
+  middleware: access('conversations:write'),
   request: { body },
   responses,
 })
@@ -41,7 +41,7 @@ const redo = createRoute({
   method: 'post',
   path: '/operations/redo',
   summary: 'Redo the operation that was undone last, or the one that is named',
-  middleware: access('workspace:write'),
+  middleware: access('conversations:write'),
   request: { body },
   responses,
 })
@@ -61,7 +61,8 @@ export function addOperationRoutes(app: OpenAPIHono<AppEnv>, { undoRedo }: AppDe
 }
 
 function commandOf(c: Context<AppEnv>, { operation, conversation_id }: Undo) {
-  const { tenant, name: by } = c.get('caller')
+  const { tenant, name: by, scopes } = c.get('caller')
   const of = conversation_id === undefined ? null : conversationId(conversation_id)
-  return { tenant, by, conversationId: of, no: operation ?? null }
+  const mayChangeFiles = scopes.includes('workspace:write')
+  return { tenant, by, conversationId: of, no: operation ?? null, mayChangeFiles }
 }

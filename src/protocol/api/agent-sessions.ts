@@ -9,7 +9,8 @@ export const MAX_SESSION_LINE = 32 * 1024 * 1024
 export const sessionAgents = ['claude', 'codex', 'opencode'] as const
 export type SessionAgent = (typeof sessionAgents)[number]
 
-const at = z.iso.datetime({ precision: 3 })
+/** Ids hold a time, which begins in 1970. */
+const at = z.iso.datetime({ precision: 3 }).refine((time) => Date.parse(time) >= 0, 'must be after 1970')
 const callId = z.string().min(1).max(1000)
 const count = z.int().nonnegative()
 

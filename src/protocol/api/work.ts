@@ -268,7 +268,7 @@ export type BlameView = z.infer<typeof blameViewSchema>
 export const commitSchema = z
   .strictObject({
     /** Default: proposed from the work session. */
-    message: text(10_000).min(1).optional(),
+    message: text(10_000).regex(/\S/, 'must have text').optional(),
     /** The name of a new branch; default: the current branch. */
     branch: text(200).min(1).optional(),
     dry_run: z.boolean().optional(),

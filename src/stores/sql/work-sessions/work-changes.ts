@@ -124,7 +124,8 @@ export function* finishChange(
   const { tenant, idempotency } = change
   const key = { tenant, idempotency: idempotency ?? undefined, now: command.now }
   yield* storeAnswer(dialect, key, command.answer, true)
-  yield* noteOperation(dialect, operationOf(command, approvedBefore?.checkpointId ?? null))
+  const operation = operationOf(command, approvedBefore?.checkpointId ?? null)
+  if (operation) yield* noteOperation(dialect, operation)
   return { isFirst: true }
 }
 
@@ -135,20 +136,36 @@ const operationKinds = {
   approve: 'files.approved',
 } as const satisfies Record<WorkChange['kind'], OperationKind>
 
+/** More paths than this are found by comparing the checkpoints. */
+const MOST_PATHS = 2000
+
+/** Null for a change that has changed nothing. */
 function operationOf(
   { change, answer, now }: Command & { answer: unknown; now: number },
   approvedBefore: string | null,
-): NewOperation {
+): NewOperation | null {
   const { tenant, conversationId, by, kind, undoing, safety } = change
-  const { new_checkpoint, approved_commit } = answer as { new_checkpoint?: string; approved_commit?: string }
-  const details: OperationDetails =
-    kind === 'approve'
-      ? {
-          approved_before: approvedBefore ?? change.approvedBefore ?? null,
-          ...(approved_commit ? { approved_commit } : {}),
-        }
-      : { safety_checkpoint: safety?.checkpoint_id ?? '', new_checkpoint: new_checkpoint ?? null }
-  return { tenant, conversationId, by, at: now, kind: operationKinds[kind], details, undoing }
+  const operation = { tenant, conversationId, by, at: now, kind: operationKinds[kind], undoing }
+  const given = answer as {
+    new_checkpoint?: string
+    reset_to?: string
+    approved_commit?: string
+    restored?: string[]
+    deleted?: string[]
+  }
+  if (kind === 'approve') {
+    const { approved_commit = '' } = given
+    const approved_before = approvedBefore ?? change.approvedBefore ?? null
+    return { ...operation, details: { approved_before, approved_commit } }
+  }
+  const paths = [...(given.restored ?? []), ...(given.deleted ?? [])]
+  if (paths.length === 0 && !undoing) return null
+  const details: OperationDetails = {
+    safety_checkpoint: safety?.checkpoint_id ?? '',
+    new_checkpoint: given.new_checkpoint ?? given.reset_to ?? null,
+    ...(paths.length <= MOST_PATHS ? { paths } : {}),
+  }
+  return { ...operation, details }
 }
 
 export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {
