@@ -28,6 +28,7 @@ describe('waymark chat in a terminal', () => {
   it('keeps what is being typed in place while an answer streams', async () => {
     const terminal = await open()
     terminal.type(`count to 40${ENTER}`)
+    await terminal.until(() => inputRow(terminal.rows())?.trim() === '>', 'an empty line')
     const seen = new Set<string>()
     for (const char of 'typed meanwhile') {
       terminal.type(char)
