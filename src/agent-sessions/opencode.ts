@@ -19,7 +19,8 @@ interface SessionRow {
   id: string
   parent_id: string | null
   directory: string
-  title: string
+  /** Columns may have lost their constraints. */
+  title: unknown
   time_created: number
 }
 
@@ -50,9 +51,9 @@ export async function* opencodeSessions({ home, variables }: SessionPlaces): Asy
 
 async function* entriesOf(
   file: string,
-  { id, directory, title, startedAt }: { id: string; directory: string; title: string; startedAt: string },
+  { id, directory, title, startedAt }: { id: string; directory: string; title: unknown; startedAt: string },
 ): AsyncGenerator<SessionEntry> {
-  yield { type: 'title', at: startedAt, title: String(title ?? '').slice(0, 500) }
+  yield { type: 'title', at: startedAt, title: (asString(title) ?? '').slice(0, 500) }
   const messages = inDatabase(file, (database) =>
     database
       .prepare('select id, time_created, data from message where session_id = ? order by time_created, id')
