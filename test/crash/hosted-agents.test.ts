@@ -77,7 +77,8 @@ describe('a hosted agent', () => {
       check(frames, 2)
       // A late kill ends the second message with an error.
       const last = frames.findLast(({ kind }) => kind === 'final' || kind === 'error') as Frame
-      if (last.kind === 'final') expect(last.final.response_text).toBe('next')
+      const text = last.kind === 'final' ? last.final.response_text : 'next'
+      expect(text).toBe('next')
     }
   })
 
