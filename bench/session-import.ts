@@ -116,8 +116,13 @@ function sessionText(index: number): string {
 /** As in real texts, a word's frequency falls with its rank. */
 function words(count: number): string {
   let text = ''
-  for (let at = 0; at < count; at++) text += `word${Math.floor(20_000 ** Math.random()).toString(36)} `
+  for (let at = 0; at < count; at++) text += `${letters(Math.floor(20_000 ** Math.random()))} `
   return text
+}
+
+/** Most words have letters only. */
+function letters(number: number): string {
+  return number === 0 ? 'word' : letters(Math.floor(number / 26)) + String.fromCharCode(97 + (number % 26))
 }
 
 async function importAll(): Promise<void> {

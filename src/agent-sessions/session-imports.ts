@@ -18,7 +18,7 @@ const MOST_KINDS = 200
 /** Other requests get their turn after so many entries. */
 const BREATH = 200
 /** Outputs that are being stored at once. */
-const MOST_KEEPING = 16
+const MOST_KEEPING = 32
 
 export interface SessionImportsDependencies {
   ledger: Pick<Ledger, 'create' | 'page' | 'conversation' | 'owns'>

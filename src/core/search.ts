@@ -80,9 +80,13 @@ export function isSearched(kind: string): boolean {
 export function wordsIn(text: string): Set<string> {
   const found = new Set<string>()
   for (const word of new Set(text.match(isAscii(text) ? ASCII_WORD : WORD))) {
+    // Most words are small letters only: they are their own form, and have no parts.
+    if (SMALL.test(word)) {
+      found.add(word.slice(0, WORD_CHARACTERS))
+      continue
+    }
     found.add(folded(word))
-    // Most words are all small letters, and have no parts.
-    const parts = SMALL.test(word) ? [] : (word.match(PART) ?? [])
+    const parts = word.match(PART) ?? []
     if (parts.length > 1) for (const part of parts) found.add(folded(part))
   }
   return found
