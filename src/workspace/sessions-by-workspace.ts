@@ -294,7 +294,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
   }
 
   async function editsOf(place: string, copy: string | null, paths: readonly string[]): Promise<EditEvent[]> {
-    const [first] = await store.checkpointEvents(place)
+    // Only a copy has a history before its own.
+    const [first] = copy === null ? [] : await store.checkpointEvents(place)
     const earlier = await beforeCopy(copy, first?.at, (source, of) => editsOf(source, of, paths))
     return [...earlier, ...(await store.editEvents(place, paths))]
   }

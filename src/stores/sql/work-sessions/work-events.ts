@@ -1,4 +1,4 @@
-import type { CheckpointEvent, EditSource } from '../../../core/work-sessions.ts'
+import type { CheckpointEvent, EditEvent, EditSource } from '../../../core/work-sessions.ts'
 import type { ConversationId } from '../../../protocol/ids.ts'
 import type { Dialect } from '../dialect.ts'
 import { all, first, type Script } from '../script.ts'
@@ -33,19 +33,8 @@ export function* checkpointEvents({ db }: Dialect, workspaceId: string): Script<
   return rows.map((row) => ({ ...row, conversationId: row.conversationId as ConversationId }))
 }
 
-export interface StoredEdit {
-  conversationId: ConversationId
-  tenant: string
-  segment: number
-  eventNumber: number
-  runId: string | null
-  at: string
-  toolCallId: string | null
-  path: string
-  change: string
-  diff: Uint8Array | null
-  previousCheckpoint: string | null
-}
+/** An edit whose diff is compressed. */
+export type StoredEdit = Omit<EditEvent, 'diff'> & { diff: Uint8Array | null }
 
 export function* editEvents(
   { db, isIn, list }: Dialect,
