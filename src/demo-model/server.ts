@@ -176,7 +176,7 @@ export async function startDemoModel(options: DemoModelOptions = {}): Promise<De
     if (step.type === 'fail' && step.status !== null) {
       const type =
         step.status === 429 ? 'rate_limit_error' : step.status === 529 ? 'overloaded_error' : 'api_error'
-      return refuseMessage(answer, step.status, type, SCRIPTED_FAILURE)
+      return refuseMessage(answer, step.status, type, failureOf(answer, step.status))
     }
     const { blocks, marked } = messageBlocks(body)
     const events = messageEvents(body, step, cache.count(blocks, marked))
@@ -304,8 +304,16 @@ async function readBody(request: IncomingMessage): Promise<string | null> {
 /** Refuses the request if the script says so. */
 function refuses(answer: ServerResponse, step: Reply['step']): boolean {
   if (step.type !== 'fail' || step.status === null) return false
-  refuse(answer, step.status, 'demo_failure', SCRIPTED_FAILURE)
+  refuse(answer, step.status, 'demo_failure', failureOf(answer, step.status))
   return true
+}
+
+/** Some servers repeat a key that they refuse. */
+function failureOf({ req: { headers } }: ServerResponse, status: number): string {
+  const key = headers['x-api-key'] ?? headers.authorization
+  return status === 401 && key !== undefined
+    ? `${SCRIPTED_FAILURE} Incorrect API key: ${String(key)}`
+    : SCRIPTED_FAILURE
 }
 
 function refuse(

@@ -10,6 +10,8 @@ export interface Exchange {
   upstream: string
   /** The ids that agents send with their requests. */
   sessionId: string | null
+  /** The values of headers that carry credentials: a server may repeat them in its answer, and they must not be kept. */
+  credentials: readonly string[]
   /** The request's body as text, once it is complete; null when it can't be kept. */
   request: Promise<string | null>
   /** The answer, once it has begun; null when there is none. */
@@ -38,6 +40,9 @@ export interface Tapped {
 
 /** Bodies beyond this size pass, but are not kept. */
 export const MAX_KEPT_BYTES = 64 * 1024 * 1024
+/** Bodies under way together, of all agents. */
+export const MAX_HELD_BYTES = 192 * 1024 * 1024
+let held = 0
 
 const decoders: Record<string, () => Transform> = {
   gzip: createGunzip,
@@ -70,15 +75,22 @@ export function createTap(encoding: string | undefined): Tap {
 
   function keep(piece: Buffer): void {
     kept += piece.length
-    if (kept > MAX_KEPT_BYTES) return drop()
+    held += piece.length
+    if (kept > MAX_KEPT_BYTES || held > MAX_HELD_BYTES) return drop()
     pieces.push(piece)
     notify()
+  }
+
+  function release(): void {
+    held -= kept
+    kept = 0
   }
 
   function finish(): void {
     if (state !== 'open') return
     state = 'ended'
     text.resolve(asText(pieces, isWhole))
+    release()
     notify()
   }
 
@@ -86,6 +98,7 @@ export function createTap(encoding: string | undefined): Tap {
     if (state === 'dropped') return
     state = 'dropped'
     pieces.length = 0
+    release()
     decoder?.destroy()
     text.resolve(null)
     notify()

@@ -27,10 +27,13 @@ const OUR_HEADERS = 'x-waymark-'
 /** Ids by which agents name their sessions: Codex, Claude Code, opencode. */
 const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id', 'x-session-id']
 const MAX_SESSION_ID = 200
+const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'cookie']
+/** A shorter value may be an ordinary word. */
+const MIN_CREDENTIAL = 8
 /** How long a call may wait for the files to be saved. Text never waits. */
 const HOLD_MS = 1000
-/** Observing starts after this delay, so that it doesn't slow down the request or the first bytes of the answer. */
-const OBSERVE_AFTER_MS = 10
+/** Observers read a request after this delay, so that they don't slow it down, or the first bytes of its answer. */
+const READ_AFTER_MS = 10
 /** One of these is in every event that asks the agent to run something. */
 const CALLS = ['_call"', '"tool_use"', '"tool_calls":[', '"tool_calls": [']
 const LONGEST_CALL = 15
@@ -57,7 +60,7 @@ export function createGateway(deps: {
       )
     }
     if (request.headers.upgrade?.toLowerCase() === 'websocket') {
-      // Agents that would rather use a WebSocket then send an ordinary request.
+      // Agents that try a WebSocket first then fall back to plain HTTP.
       return refuse(response, 426, 'upgrade_refused', 'The gateway does not support WebSockets; use HTTP.')
     }
     const taps = tapped(request, place.path)
@@ -68,7 +71,7 @@ export function createGateway(deps: {
     const exchange = taps && {
       ...taps,
       upstream,
-      request: taps.sent.text,
+      request: setTimeout(READ_AFTER_MS).then(() => taps.sent.text),
       answer: answer.promise,
       isCancelled: () => aborter.signal.aborted,
     }
@@ -94,9 +97,10 @@ export function createGateway(deps: {
   }
 
   function observe(access: GatewayAccess, exchange: Exchange): Promise<void> {
-    return setTimeout(OBSERVE_AFTER_MS)
-      .then(() => access.observe(exchange))
-      .catch((error: unknown) => deps.log.error({ err: error }, 'a model request could not be recorded'))
+    // Call the observer now: the request belongs to the active run, which may end within milliseconds.
+    return Promise.try(() => access.observe(exchange)).catch((error: unknown) =>
+      deps.log.error({ err: error }, 'a model request could not be recorded'),
+    )
   }
 
   return {
@@ -190,13 +194,13 @@ function withoutOurs(rawHeaders: readonly string[]): string[] {
 function tapped(
   request: IncomingMessage,
   path: string,
-): (Pick<Exchange, 'protocol' | 'sessionId'> & { sent: Tap }) | null {
+): (Pick<Exchange, 'protocol' | 'sessionId' | 'credentials'> & { sent: Tap }) | null {
   const protocol = request.method === 'POST' ? protocolOf(path) : undefined
   if (protocol === undefined) return null
   const sent = createTap(request.headers['content-encoding'])
   request.on('data', (chunk: Buffer) => sent.push(chunk))
   request.once('end', () => sent.end(true))
-  return { protocol, sessionId: sessionIdOf(request), sent }
+  return { protocol, sessionId: sessionIdOf(request), credentials: credentialsOf(request), sent }
 }
 
 /** Undefined for requests that no model answers, such as a list of models. */
@@ -206,6 +210,12 @@ function protocolOf(path: string): ProtocolName | null | undefined {
   if (plain.endsWith('/chat/completions')) return 'chat-completions'
   if (plain.endsWith('/messages')) return 'anthropic'
   return plain.endsWith('/responses/compact') ? null : undefined
+}
+
+function credentialsOf({ headers }: IncomingMessage): string[] {
+  return CREDENTIAL_HEADERS.flatMap((name) => headers[name] ?? [])
+    .flatMap((value) => [value, value.replace(/^\w+ /, '')])
+    .filter((value) => value.length >= MIN_CREDENTIAL)
 }
 
 function sessionIdOf({ headers }: IncomingMessage): string | null {

@@ -12,8 +12,11 @@ export interface HostedTraffic {
     conversationId: ConversationId,
     upstreams: Readonly<Record<string, string>>,
   ): { key: string; close(): void }
-  /** Records requests with this turn until it ends; the returned function waits for those under way. */
-  during(turn: Turn): () => Promise<void>
+  /**
+   * Records requests with this turn until it ends; the returned function waits for those under way. `saved` resolves when the
+   * changes of the calls with these ids are saved.
+   */
+  during(turn: Turn, saved: (callIds: readonly string[]) => Promise<unknown>): () => Promise<void>
   access(key: string): GatewayAccess | null
 }
 
@@ -22,7 +25,7 @@ const END_MS = 2000
 
 export function createHostedTraffic(deps: RecordDependencies): HostedTraffic {
   const programs = new Map<string, GatewayAccess>()
-  const turns = new Map<string, (exchange: Exchange) => undefined>()
+  const turns = new Map<string, (exchange: Exchange) => Promise<void>>()
 
   return {
     open(conversationId, upstreams) {
@@ -31,11 +34,20 @@ export function createHostedTraffic(deps: RecordDependencies): HostedTraffic {
       programs.set(key, { upstreams, observe: (exchange) => turns.get(conversationId)?.(exchange) })
       return { key, close: () => void programs.delete(key) }
     },
-    during(turn) {
+    during(turn, saved) {
       const recording = createRecording(deps, turn)
-      turns.set(turn.conversationId, recording.add)
+      /** Calls whose outcomes an earlier request had: histories repeat them. */
+      const reported = new Set<string>()
+      async function observe(exchange: Exchange): Promise<void> {
+        const request = await recording.add(exchange)
+        const outcomes = (request?.items ?? []).flatMap((item) => (item.type === 'output' ? item.callId : []))
+        const added = outcomes.filter((id) => !reported.has(id))
+        for (const id of added) reported.add(id)
+        await saved(added)
+      }
+      turns.set(turn.conversationId, observe)
       return async () => {
-        if (turns.get(turn.conversationId) === recording.add) turns.delete(turn.conversationId)
+        if (turns.get(turn.conversationId) === observe) turns.delete(turn.conversationId)
         const late = new Promise((resolve) => setTimeout(resolve, END_MS).unref())
         await Promise.race([recording.settled(), late])
       }

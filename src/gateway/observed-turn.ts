@@ -29,7 +29,7 @@ export interface ObservedTurn {
   openCalls(): string[]
   /** The run's worker has begun: the message is in the ledger. */
   hasBegun(): boolean
-  /** True while the model answers. Once it has, this waits until the answer is in the ledger. */
+  /** True while the model is answering; otherwise resolves with false once the last answer is in the ledger. */
   isAnswering(): Promise<boolean>
   /** No further request comes. */
   end(why: string): void
@@ -137,7 +137,7 @@ export function createObservedTurn(
       // After a stop the record is completed, but the transcript has ended.
       if (!turn.signal.aborted) writer.write(frame)
     }
-    const recorded = await untilAborted(recordExchange(deps, turn, exchange, emit, request), turn.signal)
+    const recorded = await untilAborted(recordExchange(deps, turn, exchange, request, emit), turn.signal)
     if (!recorded) return false
     const { result, hasCalls, end: ending } = recorded
     if (!result) {
@@ -152,7 +152,7 @@ export function createObservedTurn(
     usage.input_tokens += result.usage.input
     usage.output_tokens += result.usage.output
     usage.total_tokens += result.usage.total
-    // Not when it was recorded: on a busy machine the agent may be faster.
+    // Use the time the answer began: on a busy machine, the agent may act before it is recorded.
     startedAt = (await exchange.answer)?.beganAt ?? deps.clock.now()
     calls = new Map(result.calls.map((call) => [call.callId, call]))
     writer.write(...result.calls.map((call) => statusFrame(call, 'in_progress')))
@@ -186,7 +186,7 @@ export function createObservedTurn(
       return Promise.race([saved.promise, ended.promise])
     },
     aside(exchange) {
-      if (recording) recording.add(exchange)
+      if (recording) void recording.add(exchange)
       else besides.push(exchange)
     },
     hasBegun: () => hasBegun,
@@ -205,7 +205,7 @@ export function createObservedTurn(
     async run(turn) {
       hasBegun = true
       recording = createRecording(deps, turn)
-      for (const exchange of besides.splice(0)) recording.add(exchange)
+      for (const exchange of besides.splice(0)) void recording.add(exchange)
       try {
         return await watch(turn)
       } finally {

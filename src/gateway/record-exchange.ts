@@ -1,7 +1,8 @@
 import type { Turn } from '../core/agent.ts'
 import { type Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import type { Responses } from '../core/responses.ts'
+import { REDACTED } from '../core/redact.ts'
+import type { ResponseEnd, Responses } from '../core/responses.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
 import type { Exchange } from './exchange.ts'
@@ -27,7 +28,8 @@ export interface Recorded extends ReadAnswer {
 
 /** Records the requests of a run that show nothing in its transcript. A failure is logged: it must not reach the agent. */
 export interface Recording {
-  add(exchange: Exchange): undefined
+  /** Resolves with the request as soon as it is read; null when it can't be kept. Never rejects. */
+  add(exchange: Exchange): Promise<ReadRequest | null>
   /** Resolves when those under way are recorded. */
   settled(): Promise<unknown>
 }
@@ -35,12 +37,19 @@ export interface Recording {
 export function createRecording(deps: RecordDependencies, place: RecordPlace): Recording {
   const underWay = new Set<Promise<unknown>>()
   return {
-    add(exchange) {
-      const done = recordExchange(deps, place, exchange).catch((error: unknown) => {
-        deps.log.error({ err: error, run: place.runId }, 'a request of an agent could not be recorded')
-      })
+    async add(exchange) {
+      const reading = exchange.request.then((body) =>
+        body === null ? null : readRequest(exchange.protocol, body),
+      )
+      const done = reading
+        .then((request) => request && recordExchange(deps, place, exchange, request))
+        .catch((error: unknown) => {
+          deps.log.error({ err: error, run: place.runId }, 'a request of an agent could not be recorded')
+        })
       underWay.add(done)
       void done.finally(() => underWay.delete(done))
+      // A request that can't be read is logged above.
+      return await reading.catch(() => null)
     },
     settled: () => Promise.allSettled(underWay),
   }
@@ -51,13 +60,11 @@ export async function recordExchange(
   { responses, clock }: RecordDependencies,
   place: RecordPlace,
   exchange: Exchange,
+  request: ReadRequest,
   emit: (frame: FrameDraft) => void = () => {},
-  /** The request, if it has been read already. */
-  known?: ReadRequest,
 ): Promise<Recorded | null> {
   const body = await exchange.request
   if (body === null) return null
-  const request = known ?? readRequest(exchange.protocol, body)
   const responseId = newId('resp', clock.now())
   const { tenant, conversationId, runId, workspaceId, hold, message } = place
   const details = {
@@ -74,6 +81,19 @@ export async function recordExchange(
   const fence = { conversationId, runId, epoch: hold.epoch }
   await responses.begin({ id: responseId, tenant, conversationId, runId, request: body, details }, fence)
   const read = await readAnswer(exchange, responseId, emit)
-  await responses.end(responseId, read.end)
-  return { responseId, request, ...read }
+  const end = withoutCredentials(read.end, exchange.credentials)
+  await responses.end(responseId, end)
+  return { responseId, request, ...read, end }
+}
+
+/** A server that refuses a key may repeat it (G5). */
+function withoutCredentials(end: ResponseEnd, credentials: readonly string[]): ResponseEnd {
+  const hidden = (text: string) =>
+    credentials.reduce((shown, credential) => shown.replaceAll(credential, REDACTED), text)
+  const { response, error } = end
+  return {
+    ...end,
+    response: response === null ? null : hidden(response),
+    error: error && { ...error, message: hidden(error.message) },
+  }
 }

@@ -30,7 +30,7 @@ export function createSessionMessages(): SessionMessages {
 
   return {
     take({ items }) {
-      // A history that became shorter was rewritten: what was seen before says nothing about it.
+      // A shorter history was rewritten, so the earlier counts no longer apply.
       if (items.length < length) seen = new Map()
       length = items.length
       const answered = new Map<string, number>()

@@ -11,7 +11,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
-import type { Exchange } from '../../src/gateway/exchange.ts'
+import { createTap, type Exchange } from '../../src/gateway/exchange.ts'
 import { createGateway, type Gateway, type GatewayAccess } from '../../src/gateway/gateway.ts'
 import { streams } from '../golden/streams.ts'
 import { testAgent } from '../support/hosted-agents.ts'
@@ -332,7 +332,21 @@ describe('the gateway', () => {
     expect(await answer?.body.text).toBe('data: {"a"')
   })
 
-  it('[G2] keeps a body that expands without end out of memory', async () => {
+  it('[G2] keeps at most 192 MB of bodies that are under way together', async () => {
+    const piece = Buffer.alloc(1024 * 1024, 'a')
+    const taps = Array.from({ length: 4 }, () => createTap(undefined))
+    for (const tap of taps) for (let n = 0; n < 60; n++) tap.push(piece)
+    for (const tap of taps) tap.end(true)
+    const lengths = await Promise.all(taps.map(async ({ text }) => (await text)?.length ?? null))
+    expect(lengths).toEqual([60, 60, 60, null].map((megabytes) => megabytes && megabytes * piece.length))
+    // Later ones have room again.
+    const later = createTap(undefined)
+    later.push(piece)
+    later.end(true)
+    expect(await later.text).toHaveLength(piece.length)
+  })
+
+  it('[G2] passes on but does not keep a body that decompresses to more than 64 MB', async () => {
     observing()
     upstream.answer = {
       status: 200,
@@ -507,7 +521,7 @@ describe('an agent in its own terminal', () => {
     expect(metrics).not.toContain(SECRET)
   })
 
-  it('[R1] ends the run when the agent is killed, and marks its call as unknown', async () => {
+  it('[G4] ends the run when the agent is killed, and marks the outcome of its call as unknown', async () => {
     const child = start([shell('sleep 30')], { SESSION: 'killed' })
     const conversations = async () => (await server.client.listConversations()).items
     await expect.poll(async () => (await conversations())[0]?.title).toContain('sleep 30')
@@ -535,30 +549,50 @@ describe('an agent in its own terminal', () => {
 })
 
 describe('a hosted agent', () => {
-  it('[G1] has its model requests on record', async () => {
-    const project = mkdtempSync(join(tmpdir(), 'waymark-hosted-traffic-'))
-    const sessions = mkdtempSync(join(tmpdir(), 'waymark-sessions-'))
-    const model = await startDemoModel()
+  let project: string
+  let sessions: string
+  let model: DemoModel
+  let server: TestServer
+
+  beforeAll(async () => {
+    project = mkdtempSync(join(tmpdir(), 'waymark-hosted-traffic-'))
+    sessions = mkdtempSync(join(tmpdir(), 'waymark-sessions-'))
+    model = await startDemoModel()
     const { agents } = testAgent(sessions)
     const env = { ...agents.test?.env, OPENAI_BASE_URL: model.url }
-    const server = await startTestServer({ project, agents: { test: { command: '', ...agents.test, env } } })
-    try {
-      const { id } = await server.client.createConversation({ agent: 'test' })
-      const frames = await ask(
-        server,
-        id,
-        '!model {"model":"demo","input":"!say \\"by the model\\"","stream":true}',
-      )
-      expect(finalOf(frames).response_text).toContain('by the model')
-      const { items } = await server.client.responses(id)
-      expect(items).toHaveLength(1)
-      const record = await server.client.response(id, items[0]?.response_id ?? '')
-      expect(JSON.stringify(record.request)).toContain('by the model')
-      expect(record.status).toBe('completed')
-    } finally {
-      await server.close()
-      await model.close()
-      for (const folder of [project, sessions]) rmSync(folder, { recursive: true, force: true })
-    }
+    server = await startTestServer({ project, agents: { test: { command: '', ...agents.test, env } } })
+  })
+  afterAll(async () => {
+    await server.close()
+    await model.close()
+    for (const folder of [project, sessions]) rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('[G1] has its model requests on record', async () => {
+    const { id } = await server.client.createConversation({ agent: 'test' })
+    const frames = await ask(
+      server,
+      id,
+      '!model {"model":"demo","input":"!say \\"by the model\\"","stream":true}',
+    )
+    expect(finalOf(frames).response_text).toContain('by the model')
+    const { items } = await server.client.responses(id)
+    expect(items).toHaveLength(1)
+    const record = await server.client.response(id, items[0]?.response_id ?? '')
+    expect(JSON.stringify(record.request)).toContain('by the model')
+    expect(record.status).toBe('completed')
+  })
+
+  it('[G3] gets its next call after a checkpoint has the changes of the one before', async () => {
+    const { id } = await server.client.createConversation({ agent: 'test' })
+    const commands = [0, 1, 2, 3, 4].map((n) => `echo ${n} > ahead.txt`)
+    const frames = await ask(server, id, `!ahead ${JSON.stringify(commands)}`)
+    const edits = ofKind(frames, 'file.edit')
+    expect(edits.map(({ path }) => path)).toEqual(commands.map(() => 'ahead.txt'))
+    const calls = toolsOf(runsOf(transcriptOf(frames)).at(-1))
+    expect(edits.map(({ tool_call_id }) => tool_call_id)).toEqual(calls.map(({ toolCallId }) => toolCallId))
+    const after = ofKind(frames, 'workspace.checkpoint').filter(({ label }) => label.startsWith('After: '))
+    await server.client.restore(id, { checkpoint_id: after[2]?.checkpoint_id ?? '' })
+    expect(readFileSync(join(project, 'ahead.txt'), 'utf8')).toBe('2\n')
   })
 })
