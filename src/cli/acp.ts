@@ -13,7 +13,7 @@ export function acpCommand(): Command {
 Editors start this command. It connects to the server that runs for the editor's folder; start one with: waymark serve
 
 Example, in Zed's settings:
-  "agent_servers": { "Waymark": { "command": "waymark", "args": ["acp"] } }`,
+  "agent_servers": { "Waymark": { "type": "custom", "command": "waymark", "args": ["acp"] } }`,
     )
     .action(async (flags: Record<string, unknown>) => {
       const { ndJsonStream } = await import('@agentclientprotocol/sdk')

@@ -34,7 +34,13 @@ Examples:
         const { agent } = await client.changeConversation(id, {
           agent: flags.use === 'own' ? null : flags.use,
         })
-        return console.log(`${id} uses ${agent === null ? "Waymark's own agent" : printable(agent)}.`)
+        console.log(`${id} uses ${agent === null ? "Waymark's own agent" : printable(agent)}.`)
+        const chosen = (await client.agents()).items.find(({ name }) => name === agent)
+        if (chosen?.is_installed === false)
+          console.log(
+            `${printable(chosen.title)} is not installed${chosen.install === null ? '.' : `. Install it with: ${chosen.install}`}`,
+          )
+        return
       }
       const { items } = await client.agents()
       if (flags.json) return printJson(items)

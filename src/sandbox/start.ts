@@ -7,7 +7,7 @@ import { isTooWide } from './sandbox.ts'
 import { KEPT_FOLDERS } from './toolchains.ts'
 
 /**
- * The only place that starts programs for the agent: commands and tool servers. Each runs in its own process group, with
+ * The only place that starts programs for the agent: commands, hooks and tool servers. Each runs in its own process group, with
  * only the environment passed here.
  */
 export interface Program {

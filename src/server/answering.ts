@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAgent, loadGraph } from '../agent/agent.ts'
 import { createAgents } from '../agent/agents.ts'
@@ -27,15 +26,14 @@ import { describeRepository } from '../git/user-repository.ts'
 import type { GatewayDependencies } from '../http/app-dependencies.ts'
 import { createLocalEmbedder, createOpenAiEmbedder } from '../retrieval/embedders.ts'
 import { createRetrieval, type Retrieval } from '../retrieval/retrieval.ts'
-import type { FoundSandbox, Place } from '../sandbox/confined-place.ts'
+import type { FoundSandbox } from '../sandbox/confined-place.ts'
 import { realOf } from '../sandbox/paths.ts'
-import { findSandbox, isTooWide } from '../sandbox/sandbox.ts'
-import { tryOut } from '../sandbox/start.ts'
 import { createRunWorker } from '../workers/run-worker.ts'
+import { commandOptions, confinementOf, programPath, sandboxHere } from './commands.ts'
 import { createHostedAgents, type HostedAgents } from './hosted-agents.ts'
 import { type ModelServer, needsDemo } from './model-servers.ts'
 import { createModels, type Models } from './models.ts'
-import { type ProjectFiles, programPath } from './project-files.ts'
+import type { ProjectFiles } from './project-files.ts'
 import type { Store } from './store.ts'
 import { systemClock } from './system-clock.ts'
 
@@ -278,64 +276,10 @@ function createToolsIn(
     return [
       ...fileTools(files).map((tool) => indexing(tool, touched, log)),
       ...walkTools(files),
-      ...commandTools(config, found, files.root, environment),
+      runCommandTool(commandOptions(config, found, files.root, environment)),
       ...conversationTools(results),
     ]
   })
-}
-
-/** The command tool; it refuses commands if they require a sandbox and there is none. */
-function commandTools(
-  config: Config,
-  found: FoundSandbox,
-  root: string,
-  environment: Readonly<Record<string, string>>,
-): Tool[] {
-  const sandbox = confinementOf(config, found, root)
-  const isRefused = config.sandbox === 'required' && !sandbox
-  return [
-    runCommandTool({
-      refusal: isRefused
-        ? `commands require a sandbox (--sandbox required), but there is none: ${found.why ?? ''}`
-        : null,
-      root,
-      environment: { ...config.commandEnvironment, ...environment },
-      sandbox,
-      network: config.commandNetwork,
-    }),
-  ]
-}
-
-/** The sandbox that commands run in, or why there is none. */
-export async function sandboxHere(config: Config): Promise<FoundSandbox> {
-  if (config.sandbox === 'off') return { sandbox: null, why: 'disabled by --sandbox off' }
-  const found = await findSandbox({ path: programPath(config), tryOut })
-  const place = placeIn(config, realOf(config.project))
-  return found.sandbox && isTooWide(place)
-    ? { sandbox: null, why: 'the project contains your home folder' }
-    : found
-}
-
-/** How programs in this folder are confined; null if they can't be. */
-function confinementOf(config: Config, { sandbox }: FoundSandbox, workspace: string) {
-  const place = placeIn(config, workspace)
-  return sandbox && !isTooWide(place) ? { sandbox, place } : null
-}
-
-/** Null if there is no home folder that could be replaced: a service's may be `/`. */
-function homeIn(home: string): string | null {
-  const real = realOf(home)
-  return real !== '/' && existsSync(real) ? real : null
-}
-
-function placeIn(config: Config, workspace: string): Place {
-  return {
-    workspace,
-    home: homeIn(config.home),
-    privateHome: join(realOf(config.dataDir), 'home'),
-    hidden: [config.dataDir, config.stateDir, config.userDir].map(realOf),
-    path: config.commandEnvironment.PATH ?? '',
-  }
 }
 
 /** Indexes files that a tool reads or writes, and removes deleted ones from the index (C7). */

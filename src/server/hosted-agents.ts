@@ -6,7 +6,7 @@ import { routingOf } from '../agent-routing.ts'
 import type { Config } from '../config.ts'
 import { ModelFailure } from '../core/agent.ts'
 import type { AgentList } from '../protocol/api/service.ts'
-import { programPath } from './project-files.ts'
+import { programPath } from './commands.ts'
 
 /** The agents that conversations can choose, from the presets and the settings. */
 export interface HostedAgents {

@@ -13,13 +13,19 @@ export interface RealAgent {
   isInstalled: boolean
   /** A line for the demo model that has the agent run a shell command. */
   shell(command: string, isAsking?: boolean): string
-  /** A line that has it write a file with its own edit tool; null if the tool needs more than one line. */
-  edit(path: string, text: string): string | null
+  /** A line that has it write a file with its own edit tool. */
+  edit(path: string, text: string): string
+  /** A line that has it make a plan of one step. */
+  plan(step: string): string
   /** What it needs in its home folder, and in its environment. */
   prepare(home: string, modelUrl: string, isAsking: boolean): Config['agents'][string]
 }
 
 const json = (value: unknown) => JSON.stringify(value)
+
+/** A patch as Codex reads it. */
+const addition = (path: string, text: string) =>
+  `*** Begin Patch\n*** Add File: ${path}\n${text.replace(/^(?=.)/gm, '+')}*** End Patch`
 
 export const realAgents: RealAgent[] = [
   {
@@ -29,13 +35,17 @@ export const realAgents: RealAgent[] = [
       const asking = { sandbox_permissions: 'require_escalated', justification: 'x' }
       return `!exec_command ${json({ cmd: command, ...(isAsking ? asking : {}) })}`
     },
-    edit: () => null,
+    edit: (path, text) =>
+      `!exec_command ${json({ cmd: `apply_patch <<'EOF'\n${addition(path, text)}\nEOF` })}`,
+    plan: (step) => `!update_plan ${json({ plan: [{ step, status: 'in_progress' }] })}`,
     prepare(home, modelUrl, isAsking) {
       mkdirSync(join(home, '.codex'), { recursive: true })
       const config = `model = "demo"
 model_provider = "local"
 approval_policy = "${isAsking ? 'on-request' : 'never'}"
 sandbox_mode = "danger-full-access"
+[tools]
+update_plan = { enabled = true }
 [model_providers.local]
 name = "local"
 base_url = "${modelUrl}"
@@ -55,6 +65,8 @@ wire_api = "responses"
     isInstalled: existsSync(program('opencode')),
     shell: (command) => `!bash ${json({ command, description: 'x' })}`,
     edit: (path, text) => `!write ${json({ filePath: path, content: text })}`,
+    plan: (content) =>
+      `!todowrite ${json({ todos: [{ content, status: 'in_progress', priority: 'high' }] })}`,
     prepare(home, modelUrl, isAsking) {
       mkdirSync(join(home, '.config/opencode'), { recursive: true })
       const options = { baseURL: modelUrl, apiKey: 'x' }
@@ -74,6 +86,7 @@ wire_api = "responses"
     isInstalled: existsSync(program('claude-agent-acp')),
     shell: (command) => `!Bash ${json({ command, description: 'x' })}`,
     edit: (path, text) => `!Write ${json({ file_path: path, content: text })}`,
+    plan: (content) => `!TaskCreate ${json({ subject: content, description: content })}`,
     prepare(home, modelUrl, isAsking) {
       mkdirSync(join(home, '.claude'), { recursive: true })
       const permissions = isAsking ? {} : { allow: ['Bash', 'Write', 'Edit'] }
@@ -87,6 +100,7 @@ wire_api = "responses"
           ANTHROPIC_API_KEY: 'x',
           ANTHROPIC_MODEL: 'demo',
           IS_SANDBOX: '1',
+          CLAUDE_CODE_ENABLE_TODO_TOOLS: '1',
           DISABLE_TELEMETRY: '1',
           CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
         },

@@ -369,7 +369,7 @@ describe('a hosted agent', () => {
     expect(readFileSync(at('shared.txt'), 'utf8')).toBe('base')
   })
 
-  it('[T2] is refused to callers that may not change files, and says how to install what is missing', async () => {
+  it('[T14] is refused without workspace:write, and says how to install a missing agent', async () => {
     const token = await server.tokenFor('local', ['conversations:read', 'conversations:write'])
     const response = await fetch(`${server.url}/api/v1/conversations`, {
       method: 'POST',

@@ -1,6 +1,6 @@
 // A small ACP agent for tests: a real process, made with the SDK, that does what the lines of a prompt say. It keeps its
 // sessions in files, like real agents, so that another process can resume or fork them.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -73,6 +73,30 @@ async function prompt(
       child.once('close', resolve)
     })
     await end(toolCallId, code === 0 ? 'completed' : 'failed', textContent(output))
+  }
+
+  /** Runs each command as soon as its model asks for it, and reports the one before only a moment later. */
+  async function runAhead(commands: readonly string[]): Promise<void> {
+    const input: unknown[] = [{ role: 'user', content: commands.map(() => '!run {}').join('\n') }]
+    const reports: Promise<void>[] = []
+    for (const command of commands) {
+      const toolCallId = await call('execute', command, { command })
+      execFileSync('/bin/sh', ['-c', command], { cwd: session.cwd })
+      reports.push(sleep(100).then(() => end(toolCallId, 'completed', textContent('done'))))
+      input.push({ type: 'function_call_output', call_id: toolCallId, output: 'done' })
+      const response = await fetch(`${process.env.OPENAI_BASE_URL}/responses`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Authorization: 'Bearer x' },
+        body: JSON.stringify({
+          model: 'demo',
+          input,
+          stream: true,
+          tools: [{ type: 'function', name: 'run' }],
+        }),
+      })
+      await response.text()
+    }
+    await Promise.all(reports)
   }
 
   // Asked to continue, it works on the last message of the transcript again.
@@ -233,6 +257,9 @@ async function prompt(
         )
         break
       }
+      case 'ahead':
+        await runAhead(JSON.parse(rest) as string[])
+        break
       case 'recall':
         await say(`memory: ${JSON.stringify(session.memory)}`)
         break

@@ -31,6 +31,8 @@ export interface AgentCall {
   hasEnded: boolean
   /** A person or a policy has denied it. */
   isDenied: boolean
+  /** Resolved when the call has ended and a checkpoint has what it changed. */
+  saved: PromiseWithResolvers<void>
 }
 
 const MAX_TITLE = 500

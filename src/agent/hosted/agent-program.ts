@@ -59,8 +59,10 @@ export interface AgentProgram {
   /** Sends a request; rejects with a ModelFailure when the agent answers with an error or ends. */
   request<T>(method: string, params: unknown, signal?: AbortSignal): Promise<T>
   notify(method: string, params: unknown): void
-  /** Where session updates and requests go; without it, updates are dropped and requests refused. */
-  /** Returns a function that ends this; it does nothing when another turn is served by then. */
+  /**
+   * Sends the program's updates and requests to this turn; without a turn, updates are dropped and requests refused. The
+   * returned function detaches the turn, unless another has replaced it.
+   */
   serve(turn: ClientMethods): () => void
   hasEnded(): boolean
   /** Holds up all its processes while the work goes on, so that they change no files meanwhile. */
@@ -108,7 +110,7 @@ export async function startAgentProgram(
 
   child.once('error', (error) => end(`could not be started: ${error.message}`))
   child.once('exit', (code, killedBy) =>
-    end(killedBy ? `was ended by ${killedBy}` : `has ended with exit code ${code}`),
+    end(killedBy ? `was killed by ${killedBy}` : `has ended with exit code ${code}`),
   )
   child.stdin.on('error', () => {})
   child.stderr.on('data', (bytes: Buffer) => {

@@ -37,7 +37,9 @@ export interface HostedAgentDependencies {
   results: ToolResults
   attachments: { read(sha256: string): Promise<string> }
   /** Records the agents' model requests. */
-  traffic: ProgramTraffic & { during(turn: Turn): () => Promise<void> }
+  traffic: ProgramTraffic & {
+    during(turn: Turn, saved: TurnClient['saved']): () => Promise<void>
+  }
   clock: Clock
   log: Pick<Log, 'error'>
 }
@@ -75,7 +77,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     writer.write(...closeCalls(turn.record))
     const cwd = deps.root(workspaceId)
     const command = deps.command(name)
-    const recorded = deps.traffic.during(turn)
+    const recorded = deps.traffic.during(turn, client.saved)
     let program: AgentProgram | null = null
     try {
       program = await programs.get({ conversationId, cwd, command, signal })
@@ -200,7 +202,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     }
   }
 
-  /** Selects the agent's own mode: one that only reads if the conversation is read only. An agent without one asks us. */
+  /** Selects the agent's session mode: in a read-only conversation, its read-only mode if it has one. */
   async function setMode(
     { conversationId, signal }: Turn,
     program: AgentProgram,
@@ -310,7 +312,7 @@ export function createHostedAgent(deps: HostedAgentDependencies): HostedAgent {
     const shown = attached.map(
       (block): ContentBlock =>
         block.type === 'image' && !takesImages
-          ? { type: 'text', text: '[an image that this agent does not take]' }
+          ? { type: 'text', text: '[an image, which this agent does not support]' }
           : block,
     )
     return [...seed, ...files, ...shown, { type: 'text', text: content }]
@@ -337,7 +339,7 @@ function attachmentBlock({ name, media_type }: Attachment, text: string): Conten
 
 const statuses: Record<string, Pick<TurnOutcome, 'status' | 'reason'>> = {
   end_turn: { status: 'completed', reason: null },
-  max_tokens: { status: 'incomplete', reason: 'The agent reached its limit of tokens.' },
+  max_tokens: { status: 'incomplete', reason: 'The agent reached its token limit.' },
   max_turn_requests: { status: 'incomplete', reason: 'The agent reached its limit of model calls.' },
   refusal: { status: 'incomplete', reason: 'The agent refused to answer.' },
   cancelled: { status: 'incomplete', reason: 'The agent stopped its answer.' },

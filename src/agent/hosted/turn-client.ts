@@ -32,7 +32,7 @@ import type { ClientMethods } from './client-methods.ts'
 import { createTerminals } from './terminals.ts'
 import { createTurnFrames } from './turn-frames.ts'
 
-/** What an agent may ask of us while it answers one message: to show, to ask a person, to read and write, to run. */
+/** Serves an agent's updates and its requests for permissions, files and terminals while it answers one message. */
 export interface TurnClient {
   /** `paused` holds up the agent while its files are saved. */
   methods(sessionId: string, paused: Paused): ClientMethods
@@ -43,6 +43,8 @@ export interface TurnClient {
    * agent never ended has changed.
    */
   end(): Promise<void>
+  /** Resolves when what these calls of the agent have changed is saved. Never rejects. */
+  saved(callIds: readonly string[]): Promise<unknown>
   usage(): { used: number; size: number } | null
   /** Rejects when an update or a request could not be recorded. */
   failed: Promise<never>
@@ -110,7 +112,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
 
   /** A checkpoint after a call, and the edits that it made. */
   async function afterCall(call: AgentCall): Promise<FrameDraft[]> {
-    const captured = await capture(call.title || call.name)
+    const captured = await capture(labels.afterCall(call.title || call.name))
     if (!captured) return []
     if (call.isDenied) return [captured.frame]
     const others = frames.openCalls()
@@ -122,12 +124,10 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     })
   }
 
-  async function capture(title: string) {
+  async function capture(label: string) {
     // The number of the next checkpoint follows from the frames that are stored.
     await writer.flush()
-    return await paused(() =>
-      deps.sessions.capture({ tenant, conversationId, label: labels.afterCall(title) }),
-    )
+    return await paused(() => deps.sessions.capture({ tenant, conversationId, label }))
   }
 
   function ownCall(name: string, args: object): FunctionCall {
@@ -160,10 +160,10 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
     if (decision === null) return { outcome: { outcome: 'cancelled' } }
     const { isAllowed, optionId } = decision
     call.isDenied = !isAllowed
-    // What changed up to here was changed by others: the call has not begun.
+    // The call has not begun, so changes up to this point are not its own.
     if (isAllowed && mayChangeFiles(call.kind)) {
       await inTurn(async () => {
-        const captured = await capture(`before ${call.title || call.name}`)
+        const captured = await capture(labels.beforeCall(call.title || call.name))
         if (captured) writer.write(captured.frame)
         call.startedAt = now()
         call.stage = 'in_progress'
@@ -205,7 +205,8 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       tell('denied', policy === 'deny' ? 'settings' : 'mode')
       return plainly(false)
     }
-    const isFree = policy === 'allow' || !isChange || (mode === 'edit' && EDITS.has(call.kind))
+    // The agent names the kind itself, and asks only about what it should not do unasked, such as reading other folders.
+    const isFree = policy === 'allow' || (mode === 'edit' && EDITS.has(call.kind))
     if (isFree) {
       tell('approved', policy === 'allow' ? 'settings' : 'mode')
       return plainly(true)
@@ -302,6 +303,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
 
   return {
     settleQuestions,
+    saved: frames.saved,
     usage: frames.usage,
     failed: failing.promise,
     async end() {

@@ -29,6 +29,8 @@ export interface TurnFrames {
   nextPlace(): { response_id: string; output_index: number; item_id: string }
   /** Changing calls that have begun and not ended. */
   openCalls(): AgentCall[]
+  /** Resolves when these calls, by the agent's ids, have ended and what they changed is stored. Calls that are not known don't count. */
+  saved(callIds: readonly string[]): Promise<unknown>
   /** Closes the text or thought that is open. */
   closeItem(): void
   usage(): { used: number; size: number } | null
@@ -147,6 +149,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
       status: '',
       hasEnded: false,
       isDenied: false,
+      saved: Promise.withResolvers(),
     }
     calls.set(key, call)
     updateCall(call, update)
@@ -195,6 +198,7 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
   async function endCall(call: AgentCall, status: 'completed' | 'failed'): Promise<void> {
     call.hasEnded = true
     const recorded = mayChangeFiles(call.kind) ? await deps.afterCall(call) : []
+    call.saved.resolve()
     const whole = outputOf(call, deps.terminalOutput)
     const shown = shownOutput(whole)
     const isCut = shown.notices?.some((notice) => notice.type === 'truncated') ?? false
@@ -287,6 +291,11 @@ export function createTurnFrames(deps: TurnFramesDependencies): TurnFrames {
     callOf,
     nextPlace,
     openCalls: () => [...calls.values()].filter((call) => !call.hasEnded && mayChangeFiles(call.kind)),
+    saved(callIds) {
+      const known = callIds.flatMap((id) => calls.get(id) ?? [])
+      const changing = known.filter((call) => mayChangeFiles(call.kind))
+      return Promise.all(changing.map((call) => call.saved.promise))
+    },
     closeItem,
     usage: () => used,
   }

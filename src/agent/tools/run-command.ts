@@ -105,7 +105,8 @@ interface Ended {
   note: string
 }
 
-function runToEnd(
+/** Runs a command to completion, then kills the background processes that it left. */
+export function runToEnd(
   { root, environment, sandbox, network }: CommandOptions,
   command: string,
   grant: Grant,
