@@ -11,6 +11,7 @@ export const auditActions = [
   'conversation.undeleted',
   'collected',
   'conversation.imported',
+  'files.committed',
   'rule.created',
   'rule.removed',
 ] as const

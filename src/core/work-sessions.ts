@@ -148,6 +148,12 @@ export const labels = {
   beforeMessage: (content: string) =>
     `Before user message: ${cutText(content.replaceAll(/\s+/g, ' ').trim(), LABEL_CHARACTERS)}`,
   isOfMessage: (label: string) => label.startsWith('Before user message: '),
+  /** The beginning of the message, without a word that was cut. */
+  messageIn(label: string): string {
+    const message = label.slice('Before user message: '.length)
+    if (message.length < LABEL_CHARACTERS - 1) return message
+    return `${message.replace(/ \S*$/, '')} …`
+  },
   beforeRestore: 'Before restore',
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',
@@ -168,6 +174,7 @@ export const labels = {
   /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
   approvedAgain: 'Approved again',
+  isOfApproval: (label: string) => label.startsWith('Approved: '),
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const
 
@@ -236,6 +243,13 @@ export interface WorkStore {
   rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
   /** The last approval in the workspace, by any conversation; null when there was none. */
   approvedIn(workspaceId: string): Promise<{ checkpointId: string; at: string } | null>
+  /** The approvals in the workspace, newest first, after the last that was committed to this branch, which `since` names. */
+  approvalsToCommit(
+    workspaceId: string,
+    branch: string | null,
+  ): Promise<{ items: { checkpointId: string; at: string }[]; since: string | null }>
+  /** Records that everything up to this approval was committed to a branch of the user's repository. */
+  noteCommit(commit: NewCommit): Promise<void>
   /** Edits and checkpoints of all conversations in the workspace since then. */
   doneSince(workspaceId: string, since: string): Promise<DoneSince>
   checkpoints(query: WorkQuery): Promise<CheckpointList>
@@ -244,6 +258,8 @@ export interface WorkStore {
   checkpointEvents(workspaceId: string): Promise<CheckpointEvent[]>
   /** All edits of these files in the workspace, oldest first. */
   editEvents(workspaceId: string, paths: readonly string[]): Promise<EditEvent[]>
+  /** The last edits between these times that created files. */
+  creations(workspaceId: string, since: string, until: string | null): Promise<EditEvent[]>
   editSources(edits: readonly EditEvent[]): Promise<EditSource[]>
   /** The files at an event of the line. */
   filesAt(tenant: string, id: ConversationId, at: number): Promise<FilesThen>
@@ -309,14 +325,14 @@ export interface WorkQuery {
 
 /** Checkpoints and work sessions for runs and for people. Refusals throw a WaymarkError. */
 export interface WorkSessions {
-  /** Takes the first checkpoint of a conversation; does nothing if it has one. */
+  /** Takes the first checkpoint of a conversation if it has none. Never rejects: after a failure, its first message tries again. */
   start(tenant: string, id: ConversationId): Promise<void>
   /** Takes a checkpoint before a message. The caller appends the returned frames. */
   beforeMessage(command: {
     tenant: string
     conversationId: ConversationId
     content: string
-  }): Promise<MessageCheckpoint | null>
+  }): Promise<MessageCheckpoint>
   /** Replaces or deletes a file for a tool of a run; first checkpoints a file that no checkpoint has (W10). */
   editFile(command: EditFileCommand): Promise<EditFileOutcome>
   /**
@@ -350,7 +366,7 @@ export interface WorkSessions {
   /** The files at an event, or the current files, and what has changed since. */
   files(query: FilesQuery): Promise<FileList>
   file(query: FileQuery): Promise<FileView>
-  /** Commits the last approved files to the user's repository. */
+  /** Commits the files approved since the last commit to the user's repository. */
   commit(command: CommitApprovedCommand): Promise<Committed>
   /** Who wrote each line of a file. */
   blame(query: BlameQuery): Promise<BlameView>
@@ -425,8 +441,20 @@ export interface EditSource {
   agent: string | null
 }
 
+/** A commit to the user's repository. */
+export interface NewCommit {
+  tenant: string
+  conversationId: ConversationId
+  by: string
+  workspaceId: string
+  approved: string
+  commit: string
+  branch: string
+}
+
 export interface CommitApprovedCommand {
   tenant: string
+  by: string
   conversationId: ConversationId
   title: string | null
   /** Null proposes one. */
@@ -434,6 +462,10 @@ export interface CommitApprovedCommand {
   /** A new branch; null for the current one. */
   branch: string | null
   dryRun: boolean
+  /** True for a dry run as if the current files were approved. */
+  withCurrent: boolean
+  /** True to run commit hooks. */
+  runHooks: boolean
 }
 
 export interface BlameQuery {

@@ -1,32 +1,29 @@
-import { constants, existsSync, lstatSync, realpathSync } from 'node:fs'
-import { mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { dirname, join, sep } from 'node:path'
-import { GitFailed, runGit } from './git.ts'
-import { fillMirror, prefixOf } from './status.ts'
+import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type FileToCommit, type PlannedFile, planCommit, type SkippedFile } from './commit-plan.ts'
+import { CommitRefused } from './commit-refused.ts'
+import { commitSettings } from './commit-settings.ts'
+import { runGit } from './git.ts'
 import {
-  findRepository,
-  headCommit,
-  plainSettings,
-  readSmall,
-  type UserRepository,
-} from './user-repository.ts'
+  describeHooks,
+  type HookReport,
+  hooksOf,
+  type RunHook,
+  runHooksAfter,
+  runHooksBefore,
+} from './hooks.ts'
+import { currentBranch, moveBranch, readIndex, refuseTaken } from './move-branch.ts'
+import { fillMirror } from './status.ts'
+import { findRepository, headCommit, readSmall, type UserRepository } from './user-repository.ts'
 
 /**
- * The only write to the user's repository: a commit of given files, on request. Git works in a directory of ours and adds
- * objects to the repository; the branch and the index are then replaced as git does it, under its lock files. Nothing of the
- * repository's configuration is used except the author and the line endings: no hook, no filter and no program runs.
+ * The only writes to the user's repository are those of a commit of given files, on request. Git works in a directory of ours
+ * and adds objects to the repository; the branch and the index are then replaced as git does it, under its lock files. The
+ * only settings of the repository that count are the author, the line endings, `core.fileMode` and `core.hooksPath`. No filter
+ * or other program runs, and hooks run only on request.
  */
-
-export interface FileToCommit {
-  /** Relative to the project. */
-  path: string
-  /** Git's mode; null for a file that is deleted. */
-  mode: string | null
-  body: Buffer
-  /** The file in the approval before; null if it was not there. */
-  before: { mode: string; body: Buffer } | null
-}
 
 export interface CommitCommand {
   root: string
@@ -37,6 +34,8 @@ export interface CommitCommand {
   /** A new branch; null for the current one. */
   branch: string | null
   isDryRun: boolean
+  /** Null to run none of the repository's hooks. */
+  runHook: RunHook | null
   path: string
   scratch: string
   now: number
@@ -48,26 +47,42 @@ export interface CommitDone {
   commit: string | null
   parent: string | null
   author: string
-  files: { path: string; change: 'added' | 'modified' | 'deleted' }[]
-  skipped: { path: string; reason: string }[]
+  files: Pick<PlannedFile, 'path' | 'change'>[]
+  skipped: SkippedFile[]
+  message: string
+  hooks: HookReport[]
 }
 
-/** Why nothing was committed, in a sentence. */
-export class CommitRefused extends Error {}
-
-const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
-const MAX_REFS_BYTES = 32 * 1024 * 1024
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-const AT_ONCE = 4
 const WHOLE = ['-c', 'core.splitIndex=false'] as const
-const IGNORED = ['--no-literal-pathspecs', 'check-ignore', '-z', '--stdin', '--no-index'] as const
 const BUSY = ['MERGE_HEAD', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'rebase-merge', 'rebase-apply', 'BISECT_LOG']
 
-export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
-  const { root, scratch, branch } = command
+/** The branch that the project's repository is on; null if there is none. */
+export async function branchOf(root: string): Promise<string | null> {
   const repository = await findRepository(root)
+  return repository && (await currentBranch(repository))
+}
+
+/** Commits to one repository are made one after the other: hooks share files. */
+const turns = new Map<string, Promise<unknown>>()
+
+export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
+  const repository = await findRepository(command.root)
   if (!repository) throw new CommitRefused('The project is not in a git repository.')
+  const before = turns.get(repository.commonDir) ?? Promise.resolve()
+  const turn = before.then(() => commitTo(repository, command))
+  const done = turn.catch(() => {})
+  turns.set(repository.commonDir, done)
+  try {
+    return await turn
+  } finally {
+    if (turns.get(repository.commonDir) === done) turns.delete(repository.commonDir)
+  }
+}
+
+async function commitTo(repository: UserRepository, command: CommitCommand): Promise<CommitDone> {
+  const { scratch, branch } = command
   const current = await currentBranch(repository)
   const parent = await headCommit(repository)
   if (parent === undefined) throw new CommitRefused("The repository's HEAD can't be read.")
@@ -75,17 +90,24 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   const target = branch ?? current ?? ''
   await refuseName(target, command, repository)
   if (branch !== null) await refuseTaken(repository, branch)
-  const author = authorOf(repository)
+  const settings = await commitSettings(repository, command.path)
+  const author = authorOf(settings)
+  const hooks = hooksOf(repository, settings)
+  const keepsModes = settings.get('core.filemode') === 'false'
+  await refuseLinks(repository)
   await mkdir(scratch, { recursive: true })
   const work = await mkdtemp(join(scratch, 'commit-'))
   try {
+    // Before it is copied, so that any later change is noticed.
+    const indexThen = await readIndex(repository)
     const tree = join(work, 'tree')
     const index = join(work, 'index')
     for (const gitDir of [tree, index]) {
       await mkdir(gitDir)
       if (!(await fillMirror(gitDir, repository))) throw new CommitRefused("The repository can't be read.")
     }
-    return await commitIn({ ...command, repository, parent, target, author, tree, index })
+    const found = { repository, hooks, keepsModes, parent, target, author, tree, index, indexThen }
+    return await commitIn({ ...command, ...found })
   } finally {
     await rm(work, { recursive: true, force: true })
   }
@@ -93,189 +115,159 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
 
 interface Prepared extends CommitCommand {
   repository: UserRepository
+  hooks: ReturnType<typeof hooksOf>
+  /** The system has no exec bits. */
+  keepsModes: boolean
   parent: string | null
   target: string
   author: { name: string; email: string }
   /** Git directories of ours: one with the index of HEAD, one with a copy of the user's. */
   tree: string
   index: string
+  /** The user's index that ours was copied from. */
+  indexThen: Buffer | null
 }
 
 async function commitIn(prepared: Prepared): Promise<CommitDone> {
-  const { repository, parent, target, author, tree, index, branch, isDryRun, message, now } = prepared
+  const { repository, hooks, parent, target, author, tree, index, branch, isDryRun, runHook } = prepared
   const git = (gitDir: string, args: string[], input: string | Buffer = '') =>
     run(prepared, gitDir, args, input)
-  const prefix = prefixOf(repository, prepared.root)
-  const { taken, skipped } = await usable(prepared, prefix)
-  if (parent === null) await git(tree, ['read-tree', '--empty'])
-  else await git(tree, ['read-tree', parent])
-  const before = await entriesOf(git, tree)
-  const lines: string[] = []
-  const files: CommitDone['files'] = []
-  const hashed = async (mode: string, full: string, body: Buffer, isKept: boolean) => {
-    // A link's target is no text; line endings apply to files only.
-    const how = mode === '120000' ? ['--no-filters'] : [`--path=${full}`]
-    return (await git(tree, ['hash-object', ...(isKept ? ['-w'] : []), '--stdin', ...how], body)).trim()
+  const { lines, files, skipped } = await planCommit({ ...prepared, git })
+  const shown = {
+    branch: target,
+    parent,
+    author: `${author.name} <${author.email}>`,
+    files: files.map(({ path, change }) => ({ path, change })),
+    skipped,
+    message: prepared.message,
+    hooks: describeHooks(hooks, repository, () => false),
   }
-  const entryOf = async (file: FileToCommit['before'], full: string) =>
-    file && `${file.mode} ${await hashed(file.mode, full, file.body, false)}`
-  const oids = await inTurns(taken, async ({ path, mode, body }) =>
-    mode === null ? null : await hashed(mode, `${prefix}${path}`, body, !isDryRun),
-  )
-  const isNewer = parent !== null && (await committedAt(git, tree, parent)) * 1000 > prepared.approvedAt
-  for (const [at, { path, mode, before: approvedBefore }] of taken.entries()) {
-    const full = `${prefix}${path}`
-    const [old, oid] = [before.get(full), oids[at] ?? null]
-    const entry = mode === null || oid === null ? null : `${mode} ${oid}`
-    if (entry === (old ?? null)) continue
-    if (isNewer && old !== undefined && old !== (await entryOf(approvedBefore, full))) {
-      skipped.push({ path, reason: 'a commit after the approval has changed it' })
-      continue
-    }
-    lines.push(entry === null ? `0 ${'0'.repeat(40)}\t${full}\0` : `${entry}\t${full}\0`)
-    files.push({ path, change: entry === null ? 'deleted' : old === undefined ? 'added' : 'modified' })
-  }
-  const shown = { branch: target, parent, author: `${author.name} <${author.email}>`, files, skipped }
-  if (files.length === 0) {
-    const why = skipped[0]
-      ? `${skipped[0].path}: ${skipped[0].reason}.`
-      : 'The last commit has these files already.'
-    throw new CommitRefused(why)
-  }
-  if (branch === null) await refuseStaged(git, index, before, lines)
   if (isDryRun) return { ...shown, commit: null }
   await git(tree, ['update-index', '-z', '--index-info'], lines.join(''))
   const made = (await git(tree, ['write-tree'])).trim()
+  const message = runHook === null ? prepared.message : await messageFromHooks({ ...prepared, runHook, made })
   const parents = parent === null ? [] : ['-p', parent]
-  const commit = (
-    await git(tree, ['commit-tree', made, ...parents, '-F', '-'], `${message.trimEnd()}\n`)
-  ).trim()
-  const indexThen = (await readSmall(join(index, 'index'), MAX_INDEX_BYTES)) ?? null
+  const committed = await git(tree, ['commit-tree', made, ...parents, '-F', '-'], `${message.trimEnd()}\n`)
+  const commit = committed.trim()
+  const paths = files.map(({ full }) => full)
+  await assertStored(prepared, made, commit, paths)
   if (branch === null) {
     // A split index would name a file that only our copy has.
     await git(index, [...WHOLE, 'update-index', '--no-split-index'])
     await git(index, [...WHOLE, 'update-index', '-z', '--index-info'], lines.join(''))
   }
-  const from = branch === null ? parent : null
-  const reflog = `${author.name} <${author.email}> ${Math.floor(now / 1000)} +0000\tcommit (waymark): ${message.split('\n')[0]}`
-  await replace(repository, {
-    target,
-    from,
-    commit,
-    reflog,
-    index: branch === null ? index : null,
-    indexThen,
-  })
-  return { ...shown, commit }
+  await moveTo(prepared, commit, message)
+  if (runHook === null) return { ...shown, message, commit }
+  // With a new branch, post-commit would see the old HEAD.
+  const hasRunAfter = branch === null && (await runHooksAfter(hooks, repository, runHook))
+  const hasRun = (name: string) => name !== 'post-commit' || hasRunAfter
+  return { ...shown, message, commit, hooks: describeHooks(hooks, repository, hasRun) }
 }
 
-/** In seconds. */
-async function committedAt(
-  git: (gitDir: string, args: string[]) => Promise<string>,
-  gitDir: string,
+async function moveTo(
+  { repository, parent, target, author, index, branch, now, indexThen }: Prepared,
   commit: string,
-): Promise<number> {
-  return Number((await git(gitDir, ['show', '-s', '--format=%ct', commit])).trim())
+  message: string,
+): Promise<void> {
+  const from = branch === null ? parent : null
+  const reflog = `${author.name} <${author.email}> ${Math.floor(now / 1000)} +0000\tcommit (waymark): ${message.split('\n')[0]}`
+  const changed = branch === null ? await readSmall(join(index, 'index'), MAX_INDEX_BYTES) : null
+  if (changed === undefined) throw new CommitRefused('The index is too large. Use git commit instead.')
+  await moveBranch(repository, { target, from, commit, reflog, index: changed, indexThen })
+}
+
+/** The message as the hooks leave it; refuses if they change what is committed. */
+async function messageFromHooks(prepared: Prepared & { runHook: RunHook; made: string }): Promise<string> {
+  const { repository, author, message, tree, hooks, made, runHook } = prepared
+  const file = join(tree, 'index')
+  // Refresh the cached file times, so that hooks don't see unchanged files as modified.
+  await run(prepared, tree, ['update-index', '-q', '--refresh'], '')
+  const index = await readSmall(file, MAX_INDEX_BYTES)
+  if (!index)
+    throw new CommitRefused('The index is too large for hooks. Commit without hooks, or use git commit.')
+  return await runHooksBefore(hooks, {
+    repository,
+    run: runHook,
+    author,
+    message,
+    index,
+    async check(then) {
+      await writeFile(file, then)
+      if ((await run(prepared, tree, ['write-tree'], '')).trim() === made) return
+      throw new CommitRefused(
+        'A hook has changed what would be committed. Approve its changes and commit again, or commit without hooks.',
+      )
+    },
+  })
 }
 
 async function run(
-  { repository, path, author, now }: Prepared,
+  prepared: Prepared,
   gitDir: string,
   args: string[],
   input: string | Buffer,
 ): Promise<string> {
+  return (await runRaw(prepared, gitDir, args, input)).toString()
+}
+
+async function runRaw(
+  { repository, path, author, now }: Prepared,
+  gitDir: string,
+  args: string[],
+  input: string | Buffer,
+): Promise<Buffer> {
   const objects = join(repository.commonDir, 'objects')
   const { workTree } = repository
   const limits = { timeoutMs: TIMEOUT_MS }
   const person = { ...author, at: `${Math.floor(now / 1000)} +0000` }
-  return (
-    await runGit({ gitDir, args, path, input, cwd: workTree, objects, workTree, person, ...limits })
-  ).toString()
+  return await runGit({ gitDir, args, path, input, cwd: workTree, objects, workTree, person, ...limits })
 }
 
-/** The files of an index, as `mode oid` by path. */
-async function entriesOf(
-  git: (gitDir: string, args: string[]) => Promise<string>,
-  gitDir: string,
-): Promise<Map<string, string>> {
-  const listed = await git(gitDir, ['ls-files', '--stage', '-z'])
-  return new Map(
-    listed.split('\0').flatMap((line) => {
-      const [, mode, oid, path] = /^(\d+) ([0-9a-f]+) 0\t(.*)$/s.exec(line) ?? []
-      return mode && oid && path ? [[path, `${mode} ${oid}`] as const] : []
-    }),
-  )
+/** Git writes into these folders, and a link would lead out of the repository. */
+async function refuseLinks({ commonDir }: UserRepository): Promise<void> {
+  const entries = await readdir(join(commonDir, 'objects'), { withFileTypes: true })
+  const link = entries.find((entry) => entry.isSymbolicLink())
+  if (link)
+    throw new CommitRefused(
+      `objects/${link.name} in the repository is a symbolic link. Use git commit instead.`,
+    )
 }
 
-/** Leaves out what git would not take, or only after a program has changed it. */
-async function usable(prepared: Prepared, prefix: string) {
-  const { files, repository, tree } = prepared
-  const skipped: CommitDone['skipped'] = []
-  const paths = files.map(({ path }) => `${prefix}${path}\0`).join('')
-  const git = (args: string[], input: string) => run(prepared, tree, args, input)
-  const attributes = (await git(['check-attr', '-z', '--stdin', 'filter'], paths)).split('\0')
-  const filters = new Map<string, string>()
-  for (let at = 0; at + 2 < attributes.length; at += 3)
-    filters.set(attributes[at] ?? '', attributes[at + 2] ?? '')
-  const tracked = await entriesOf((gitDir, args) => run(prepared, gitDir, args, ''), prepared.index)
-  const untracked = files.filter(({ path }) => !tracked.has(`${prefix}${path}`))
-  // It reads its input as patterns; a path that begins with `./` is none.
-  const asked = untracked.map(({ path }) => `./${prefix}${path}\0`).join('')
-  const ignored = new Set(
-    asked === '' ? [] : (await git([...IGNORED], asked).catch(nothingIgnored)).split('\0'),
-  )
-  const taken = files.filter(({ path, mode }) => {
-    const full = `${prefix}${path}`
-    const filter = filters.get(full) ?? 'unspecified'
-    if (mode !== null && filter !== 'unspecified' && filter !== 'unset')
-      skipped.push({ path, reason: `git changes it with the filter ${filter}; commit it yourself` })
-    else if (ignored.has(`./${full}`)) skipped.push({ path, reason: 'git ignores it' })
-    else if (isInOtherRepository(repository, full))
-      skipped.push({ path, reason: 'it is in another repository' })
-    else return true
-    return false
-  })
-  return { taken, skipped }
-}
-
-/** Git exits with 1, and without a message, when it ignores none of the paths. */
-function nothingIgnored(error: unknown): string {
-  if (!(error instanceof GitFailed) || /fatal:|error:/.test(error.message)) throw error
-  return ''
-}
-
-function isInOtherRepository({ workTree }: UserRepository, full: string): boolean {
-  for (let folder = dirname(full); folder !== '.'; folder = dirname(folder)) {
-    if (lstatSync(join(workTree, folder, '.git'), { throwIfNoEntry: false })) return true
-  }
-  return false
-}
-
-/** What the person has staged of these files would be lost. */
-async function refuseStaged(
-  git: (gitDir: string, args: string[]) => Promise<string>,
-  index: string,
-  head: ReadonlyMap<string, string>,
-  lines: readonly string[],
+/** Git keeps an existing object without checking its content, so the commit, its trees and its files are read back and hashed. */
+async function assertStored(
+  prepared: Prepared,
+  tree: string,
+  commit: string,
+  paths: readonly string[],
 ): Promise<void> {
-  const staged = await entriesOf(git, index)
-  const lost = lines.flatMap((line) => {
-    const [, entry = '', path = ''] = /^([^\t]*)\t(.*)\0$/s.exec(line) ?? []
-    const now = staged.get(path) ?? null
-    const wanted = entry.startsWith('0 ') ? null : entry
-    return now === (head.get(path) ?? null) || now === wanted ? [] : path
-  })
-  if (lost.length === 0) return
-  throw new CommitRefused(
-    `These files have other staged changes: ${lost.slice(0, 10).join(', ')}. Commit or unstage them first.`,
+  const { tree: gitDir } = prepared
+  const listed = (await run(prepared, gitDir, ['ls-tree', '-r', '-t', '-z', tree], '')).split('\0')
+  const wanted = new Set(
+    paths.flatMap((path) => path.split('/').map((_, at, parts) => parts.slice(0, at + 1).join('/'))),
   )
+  const oids = [tree, commit]
+  for (const line of listed) {
+    const [, oid, path] = /^\d+ (?:blob|tree) ([0-9a-f]+)\t(.*)$/s.exec(line) ?? []
+    if (oid && path && wanted.has(path)) oids.push(oid)
+  }
+  const stored = await runRaw(prepared, gitDir, ['cat-file', '--batch'], `${oids.join('\n')}\n`)
+  let at = 0
+  for (const oid of oids) {
+    const end = stored.indexOf('\n', at)
+    const [, type, size] = stored.subarray(at, end).toString().split(' ')
+    const body = stored.subarray(end + 1, end + 1 + Number(size))
+    at = end + 1 + Number(size) + 1
+    const object = Buffer.concat([Buffer.from(`${type} ${size}\0`), body])
+    if (hash(oid.length === 64 ? 'sha256' : 'sha1', object) !== oid)
+      throw new CommitRefused(`The object ${oid} in the repository is damaged. Run git fsck.`)
+  }
 }
 
 function refuseUnless({ gitDir }: UserRepository, current: string | null): void {
-  if (current === null) throw new CommitRefused('HEAD is on no branch. Name a new branch for the commit.')
+  if (current === null) throw new CommitRefused('HEAD is detached. Name a new branch for the commit.')
   const busy = BUSY.find((name) => existsSync(join(gitDir, name)))
   if (busy !== undefined)
-    throw new CommitRefused('A merge, rebase or the like is in progress. Finish it, or name a new branch.')
+    throw new CommitRefused('A merge, rebase or similar is in progress. Finish it, or name a new branch.')
 }
 
 async function refuseName(
@@ -288,160 +280,16 @@ async function refuseName(
     (out) => out.toString().trim() === name,
     () => false,
   )
-  if (!isName) throw new CommitRefused(`${JSON.stringify(name)} is not a name for a branch.`)
+  if (!isName) throw new CommitRefused(`${JSON.stringify(name)} is not a valid branch name.`)
   if (existsSync(join(commonDir, 'reftable')))
     throw new CommitRefused('Repositories with reftables are not supported.')
 }
 
-async function currentBranch({ gitDir }: UserRepository): Promise<string | null> {
-  const head = (await readSmall(join(gitDir, 'HEAD'), 4096))?.toString().trim()
-  return /^ref: refs\/heads\/(.+)$/.exec(head ?? '')?.[1] ?? null
-}
-
 /** The author as the repository or the person has configured it. */
-function authorOf({ commonDir }: UserRepository): { name: string; email: string } {
-  const home = homedir()
-  const files = [join(commonDir, 'config'), join(home, '.gitconfig'), join(home, '.config/git/config')]
-  const settings = files.map(plainSettings)
+function authorOf(settings: ReadonlyMap<string, string>): { name: string; email: string } {
   const value = (key: string) =>
-    settings
-      .map((one) => one.get(key))
-      .find(Boolean)
-      ?.replaceAll(/[<>\n\0]/g, '')
-      .slice(0, 200)
-  const [name, email] = [value('user.name'), value('user.email')]
+    (settings.get(`author.${key}`) || settings.get(`user.${key}`))?.replaceAll(/[<>\n\0]/g, '').slice(0, 200)
+  const [name, email] = [value('name'), value('email')]
   if (name && email) return { name, email }
   throw new CommitRefused('Git does not know who you are. Set user.name and user.email with git config.')
-}
-
-function refFile({ commonDir }: UserRepository, branch: string): string {
-  return join(commonDir, 'refs/heads', branch)
-}
-
-/** Refuses the name of a branch that exists, also packed, and one that would be the folder of another or in another. */
-async function refuseTaken(repository: UserRepository, branch: string): Promise<void> {
-  const packed =
-    (await readSmall(join(repository.commonDir, 'packed-refs'), MAX_REFS_BYTES))?.toString() ?? ''
-  const names = packed.split('\n').flatMap((line) => /^[0-9a-f]+ refs\/heads\/(.+)$/.exec(line)?.[1] ?? [])
-  const parts = branch.split('/')
-  const above = parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'))
-  const isLoose = (name: string) =>
-    lstatSync(refFile(repository, name), { throwIfNoEntry: false })?.isFile() === true
-  const taken = [...above, branch].find((name) => names.includes(name) || isLoose(name))
-  const below = names.find((name) => name.startsWith(`${branch}/`))
-  const isFolder = lstatSync(refFile(repository, branch), { throwIfNoEntry: false })?.isDirectory() === true
-  const other = taken ?? below ?? (isFolder ? `${branch}/…` : undefined)
-  if (other !== undefined) throw new CommitRefused(`The branch ${other} exists already. Choose another name.`)
-}
-
-/** Moves the branch, and replaces the index, under git's lock files. */
-async function replace(
-  repository: UserRepository,
-  change: {
-    target: string
-    from: string | null
-    commit: string
-    reflog: string
-    index: string | null
-    /** The user's index when the commit began. */
-    indexThen: Buffer | null
-  },
-): Promise<void> {
-  const { target, from, commit, reflog, index, indexThen } = change
-  const ref = refFile(repository, target)
-  const indexFile = join(repository.gitDir, 'index')
-  await makeFolder(repository.commonDir, repository.gitDir, dirname(ref))
-  const bytes = index === null ? null : await readSmall(join(index, 'index'), MAX_INDEX_BYTES)
-  const locks: string[] = []
-  try {
-    if (bytes) locks.push(await lockWith(indexFile, bytes))
-    locks.push(await lockWith(ref, Buffer.from(`${commit}\n`)))
-    const indexNow = (await readSmall(indexFile, MAX_INDEX_BYTES)) ?? null
-    if (index !== null && !isSameIndex(indexThen, indexNow))
-      throw new CommitRefused('The index has changed meanwhile. Try again.')
-    if (index !== null && (await headCommit(repository)) !== from)
-      throw new CommitRefused('The branch has moved meanwhile. Try again.')
-    if (index === null) await refuseTaken(repository, target)
-    await noteInReflog(repository, { ...change, from, commit, reflog })
-    await rename(`${ref}.lock`, ref)
-    if (bytes) await rename(`${indexFile}.lock`, indexFile)
-    locks.length = 0
-  } finally {
-    for (const lock of locks) await rm(lock, { force: true })
-  }
-}
-
-function isSameIndex(then: Buffer | null, now: Buffer | null): boolean {
-  return then === null || now === null ? then === now : then.equals(now)
-}
-
-/** Creates the lock file with the new content; refuses if git holds it. */
-async function lockWith(file: string, bytes: Buffer): Promise<string> {
-  const lock = `${file}.lock`
-  const handle = await open(lock, O_CREAT | O_EXCL | O_WRONLY, 0o644).catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error
-      throw new CommitRefused(
-        `Git is at work in the repository (${lock} exists). Try again when it has finished.`,
-      )
-    },
-  )
-  try {
-    await handle.writeFile(bytes)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  return lock
-}
-
-async function noteInReflog(
-  { gitDir, commonDir }: UserRepository,
-  {
-    target,
-    from,
-    commit,
-    reflog,
-    index,
-  }: { target: string; from: string | null; commit: string; reflog: string; index: string | null },
-): Promise<void> {
-  const line = `${from ?? '0'.repeat(commit.length)} ${commit} ${reflog}\n`
-  const logs = [
-    join(commonDir, 'logs/refs/heads', target),
-    ...(index === null ? [] : [join(gitDir, 'logs/HEAD')]),
-  ]
-  // Without this folder, the person keeps no logs.
-  if (!existsSync(join(commonDir, 'logs'))) return
-  for (const log of logs) {
-    await makeFolder(commonDir, gitDir, dirname(log))
-    // A link could lead anywhere, and the message is text of a model.
-    const handle = await open(log, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o644)
-    try {
-      await handle.writeFile(line)
-    } finally {
-      await handle.close()
-    }
-  }
-}
-
-/** Creates a folder of the repository; refuses one that links lead out of it. */
-async function makeFolder(commonDir: string, gitDir: string, folder: string): Promise<void> {
-  const isInside = (path: string) =>
-    [commonDir, gitDir].some(
-      (root) => path === realpathSync(root) || path.startsWith(realpathSync(root) + sep),
-    )
-  let existing = folder
-  while (!existsSync(existing)) existing = dirname(existing)
-  if (!isInside(realpathSync(existing))) throw new CommitRefused(`${existing} leads out of the repository.`)
-  await mkdir(folder, { recursive: true })
-}
-
-async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = []
-  let next = 0
-  async function take(): Promise<void> {
-    for (let at = next++; at < items.length; at = next++) results[at] = await work(items[at] as T)
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, take))
-  return results
 }

@@ -6,13 +6,21 @@ import { join } from 'node:path'
  * commands, credential helpers, and fetches of missing objects. A project and a model can write configuration, so git only
  * ever reads Waymark's own:
  *
- * - Waymark creates the git directory and passes it explicitly: no discovery, and `commondir` and alternates are overridden;
+ * - Waymark creates the git directory and passes it explicitly: no discovery, and `commondir` and alternates are overridden
+ *   (`commit-settings.ts` passes the user's, for `git config`, which executes nothing);
  * - global and system configuration are off, and the command line also disables every setting that executes something;
  * - every transport is refused, so that git can't reach a promisor remote: git 2.39 has no option against lazy fetches;
  * - the environment contains nothing else.
  */
 
-export class GitFailed extends Error {}
+export class GitFailed extends Error {
+  /** The exit code; null if git was killed or could not be started. */
+  readonly code: number | null
+  constructor(message: string, code: number | null = null) {
+    super(message)
+    this.code = code
+  }
+}
 
 const MAX_OUTPUT = 256 * 1024 * 1024
 
@@ -40,6 +48,8 @@ export interface GitCall {
   args: readonly string[]
   /** Search path for `git`. */
   path: string
+  /** The person's home folder. Default: none. */
+  home?: string
   input?: string | Buffer
   /** Author and committer of a commit. */
   person?: { name: string; email: string; at: string }
@@ -71,7 +81,8 @@ export async function runGit(call: GitCall): Promise<Buffer> {
       (error, stdout, stderr) => {
         if (!error) return resolve(stdout)
         const name = args.find((arg) => !arg.startsWith('-') && !arg.includes('='))
-        reject(new GitFailed(`git ${name}: ${stderr.toString().trim() || error.message}`))
+        const code = typeof error.code === 'number' ? error.code : null
+        reject(new GitFailed(`git ${name}: ${stderr.toString().trim() || error.message}`, code))
       },
     )
     child.stdin?.on('error', () => {})
@@ -80,9 +91,9 @@ export async function runGit(call: GitCall): Promise<Buffer> {
 }
 
 function environment(
-  call: Pick<GitCall, 'gitDir' | 'path' | 'objects' | 'workTree' | 'person'>,
+  call: Pick<GitCall, 'gitDir' | 'path' | 'home' | 'objects' | 'workTree' | 'person'>,
 ): Record<string, string> {
-  const { gitDir, path, objects = join(gitDir, 'objects'), workTree, person } = call
+  const { gitDir, path, home = '/nonexistent', objects = join(gitDir, 'objects'), workTree, person } = call
   const who = (role: string) =>
     person
       ? {
@@ -96,7 +107,7 @@ function environment(
     ...who('COMMITTER'),
     PATH: path,
     LC_ALL: 'C',
-    HOME: '/nonexistent',
+    HOME: home,
     GIT_DIR: gitDir,
     GIT_COMMON_DIR: gitDir,
     GIT_OBJECT_DIRECTORY: objects,

@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join, relative, sep } from 'node:path'
 import { GitFailed, runGit } from './git.ts'
@@ -57,18 +57,23 @@ export async function changedFiles(root: string, settings: StatusOptions): Promi
   )
 }
 
-/** Tracked files of the project's repository whose path has a hidden part. Empty if that can't be determined. */
-export async function hiddenTrackedFiles(root: string, settings: StatusOptions): Promise<string[]> {
+/** Tracked files of the project's repository whose path has a hidden part. Null if that can't be determined. */
+export async function hiddenTrackedFiles(root: string, settings: StatusOptions): Promise<string[] | null> {
   const options = { ...settings, maxOutput: MAX_LIST }
-  return await withMirror<string[]>(root, options, { none: [], unknown: [] }, async (repository, run) => {
-    const prefix = prefixOf(repository, root)
-    const listed = await run('ls-files', '-z')
-    return listed
-      .split('\0')
-      .filter((file) => file !== '' && file.startsWith(prefix))
-      .map((file) => file.slice(prefix.length))
-      .filter((file) => file.split('/').some((part) => part.startsWith('.')))
-  })
+  return await withMirror<string[] | null>(
+    root,
+    options,
+    { none: [], unknown: null },
+    async (repository, run) => {
+      const prefix = prefixOf(repository, root)
+      const listed = await run('ls-files', '-z')
+      return listed
+        .split('\0')
+        .filter((file) => file !== '' && file.startsWith(prefix))
+        .map((file) => file.slice(prefix.length))
+        .filter((file) => file.split('/').some((part) => part.startsWith('.')))
+    },
+  )
 }
 
 /** True if the project's repository tracks anything at or below this folder, so that a pull can change it. */
@@ -117,7 +122,10 @@ function hasDotGit(root: string): boolean {
 /** Fills a git directory of ours with what it needs to know of the user's. False if that can't be read. */
 export async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {
   const head = await headCommit(repository)
-  const index = await readSmall(join(repository.gitDir, 'index'), MAX_INDEX_BYTES)
+  const indexFile = join(repository.gitDir, 'index')
+  // Before it is read: if it changes meanwhile, git compares more files than it needs to.
+  const changed = lstatSync(indexFile, { throwIfNoEntry: false })?.mtime
+  const index = await readSmall(indexFile, MAX_INDEX_BYTES)
   if (head === undefined) return false
   const format = head?.length === 64 ? '[extensions]\n\tobjectformat = sha256\n' : ''
   await mkdir(join(gitDir, 'refs'))
@@ -128,15 +136,37 @@ export async function fillMirror(gitDir: string, repository: UserRepository): Pr
     `[core]\n\trepositoryformatversion = ${format ? 1 : 0}\n${userSettings(repository)}${format}`,
   )
   await writeFile(join(gitDir, 'info', 'exclude'), await excludes(repository))
-  if (index) await writeFile(join(gitDir, 'index'), index)
-  await copySharedIndexes(repository.gitDir, gitDir)
+  await writeFile(join(gitDir, 'info', 'attributes'), await attributes(repository))
+  if (index && changed) {
+    await writeFile(join(gitDir, 'index'), index)
+    // Git compares the content of files that changed in the same second as the index or later, so a copy must not be newer.
+    const seconds = Math.floor(changed.getTime() / 1000)
+    await utimes(join(gitDir, 'index'), seconds, seconds)
+    await copySharedIndex(repository.gitDir, gitDir, index)
+  }
   return true
 }
 
-/** A split index keeps a part in shared files. */
-async function copySharedIndexes(from: string, to: string): Promise<void> {
+/** The attributes outside the project's files: the person's, which count less, then the repository's. */
+async function attributes({ commonDir }: UserRepository): Promise<Buffer> {
+  const home = homedir()
+  const named = plainSettings(join(home, '.gitconfig')).get('core.attributesfile')
+  const personal = named?.replace(/^~\//, `${home}/`) ?? join(home, '.config', 'git', 'attributes')
+  const texts = [
+    (await readSmall(personal, MAX_EXCLUDE_BYTES)) ?? '',
+    '\n',
+    (await readSmall(join(commonDir, 'info', 'attributes'), MAX_EXCLUDE_BYTES)) ?? '',
+  ]
+  return Buffer.concat(texts.map((text) => Buffer.from(text)))
+}
+
+/** A split index has a part of its entries in a shared file, which it names. */
+async function copySharedIndex(from: string, to: string, index: Buffer): Promise<void> {
   const names = await readdir(from)
-  for (const name of names.filter((one) => /^sharedindex\.[0-9a-f]{40,64}$/.test(one)).slice(0, 4)) {
+  const isNamed = (name: string) => index.includes(Buffer.from(name.slice('sharedindex.'.length), 'hex'))
+  for (const name of names.filter(
+    (one) => /^sharedindex\.([0-9a-f]{40}|[0-9a-f]{64})$/.test(one) && isNamed(one),
+  )) {
     const bytes = await readSmall(join(from, name), MAX_INDEX_BYTES)
     if (bytes) await writeFile(join(to, name), bytes)
   }

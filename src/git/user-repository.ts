@@ -71,9 +71,14 @@ export async function headCommit({ gitDir, commonDir }: UserRepository): Promise
   if (lstatSync(join(commonDir, 'reftable'), { throwIfNoEntry: false })) return undefined
   const loose = (await readSmall(join(commonDir, ref), MAX_LINK_BYTES))?.toString().trim()
   if (loose !== undefined) return OID.test(loose) ? loose : undefined
+  // Unreadable, such as a link. A folder is fine: it has branches below this name, and this one may be packed.
+  const other = lstatSync(join(commonDir, ref), { throwIfNoEntry: false })
+  if (other && !other.isDirectory()) return undefined
   const packed = (await readSmall(join(commonDir, 'packed-refs'), MAX_REFS_BYTES))?.toString() ?? ''
   const line = packed.split('\n').find((one) => one.endsWith(` ${ref}`))
-  return line?.split(' ')[0] ?? null
+  const packedId = line?.split(' ')[0]
+  if (packedId === undefined) return null
+  return OID.test(packedId) ? packedId : undefined
 }
 
 const MAX_CONFIG_BYTES = 256 * 1024
@@ -114,6 +119,19 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** Reads a regular file of at most this size, or returns undefined: a pipe or a device would block the reader. */
 export async function readSmall(path: string, most: number): Promise<Buffer | undefined> {
+  return await readFrom(path, (size) => (size > most ? undefined : 0))
+}
+
+/** Reads the end of a regular file, at most this much of it. */
+export async function readEnd(path: string, most: number): Promise<Buffer | undefined> {
+  return await readFrom(path, (size) => Math.max(0, size - most))
+}
+
+async function readFrom(
+  path: string,
+  /** Where to begin in a file of this size; undefined refuses it. */
+  startIn: (size: number) => number | undefined,
+): Promise<Buffer | undefined> {
   let file: FileHandle
   try {
     file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -122,10 +140,10 @@ export async function readSmall(path: string, most: number): Promise<Buffer | un
   }
   try {
     const found = await file.stat()
-    const { size } = found
-    if (!found.isFile() || size > most) return undefined
-    const bytes = Buffer.alloc(size)
-    const { bytesRead } = await file.read(bytes, 0, size, 0)
+    const start = found.isFile() ? startIn(found.size) : undefined
+    if (start === undefined) return undefined
+    const bytes = Buffer.alloc(found.size - start)
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, start)
     return bytes.subarray(0, bytesRead)
   } finally {
     await file.close()
@@ -162,9 +180,9 @@ export function plainSettings(path: string): Map<string, string> {
   const text = settingsText(path)
   let section = ''
   for (const line of text.split('\n')) {
-    const head = /^\s*\[\s*([A-Za-z0-9.-]+)\s*\]/.exec(line)
-    if (head?.[1] !== undefined) section = head[1].toLowerCase()
-    const [, name, value] = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*$/.exec(line) ?? []
+    const head = /^\s*\[\s*([A-Za-z0-9.-]+)\s*(".*")?\s*\]/.exec(line)
+    if (head?.[1] !== undefined) section = `${head[1].toLowerCase()}${head[2] ?? ''}`
+    const [, name, value] = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^#;]*?)\s*(?:[#;].*)?$/.exec(line) ?? []
     if (name !== undefined && value !== undefined)
       found.set(`${section}.${name.toLowerCase()}`, value.replaceAll('"', ''))
   }

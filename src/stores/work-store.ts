@@ -29,6 +29,10 @@ export function createWorkStore({ database, clock }: { database: Database; clock
         }
       }
     },
+    approvalsToCommit: (workspaceId, branch) => database.read('approvalsToCommit', { workspaceId, branch }),
+    async noteCommit(commit) {
+      await database.write('noteCommit', { ...commit, now: clock.now() })
+    },
     approvedIn: (workspaceId) => database.read('approvedIn', workspaceId),
     doneSince: (workspaceId, since) => database.read('doneSince', { workspaceId, since }),
     async checkpoints(query) {
@@ -40,6 +44,9 @@ export function createWorkStore({ database, clock }: { database: Database; clock
       return { items: items.map(unpacked), next_cursor: next }
     },
     checkpointEvents: (workspaceId) => database.read('checkpointEvents', workspaceId),
+    async creations(workspaceId, since, until) {
+      return (await database.read('creations', { workspaceId, since, until })).map(unpacked)
+    },
     async editEvents(workspaceId, paths) {
       return (await database.read('editEvents', { workspaceId, paths })).map(unpacked)
     },

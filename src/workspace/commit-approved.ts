@@ -1,7 +1,9 @@
 import { join } from 'node:path'
 import { type CommitApprovedCommand, labels, type WorkStore } from '../core/work-sessions.ts'
-import { CommitRefused, commitFiles } from '../git/commit-files.ts'
+import { branchOf, commitFiles } from '../git/commit-files.ts'
+import { CommitRefused } from '../git/commit-refused.ts'
 import { GitFailed } from '../git/git.ts'
+import type { RunHook } from '../git/hooks.ts'
 import type { Committed } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { Workspace } from './workspace.ts'
@@ -10,46 +12,66 @@ import { translated } from './workspace-failure.ts'
 const SUBJECT = 72
 const MOST_MESSAGES = 20
 
-/** Commits the files of the last approval to the user's repository, or shows what it would commit. */
+type ProposalStore = Pick<WorkStore, 'checkpoints'>
+
+/** Commits the files approved since the last commit to the user's repository, or shows what it would commit. */
 export async function commitApproved(
   deps: {
-    store: Pick<WorkStore, 'approvedIn' | 'checkpoints'>
+    store: ProposalStore & Pick<WorkStore, 'approvalsToCommit' | 'noteCommit'>
     workspace: Pick<Workspace, 'approvedFiles'>
     workspaceId: string
+    /** The last approved state that the conversation sees: its first checkpoint before any approval. */
+    approvedState(): Promise<string>
     root: string
     dataDir: string
     path: string
+    hookRunner(): RunHook
     now: number
   },
-  { tenant, conversationId, title, message, branch, dryRun }: CommitApprovedCommand,
+  command: CommitApprovedCommand,
 ): Promise<Committed> {
-  const { store, workspace, workspaceId, root, dataDir, path, now } = deps
-  const approved = await store.approvedIn(workspaceId)
-  if (!approved) throw new WaymarkError('commit_refused', 'Nothing has been approved yet.')
-  const files = await translated(workspace.approvedFiles(approved.checkpointId))
-  const proposed =
-    message ?? (await proposal(store, { tenant, conversationId, title }, approved.checkpointId))
+  const { tenant, conversationId, by, message, branch, dryRun, withCurrent, runHooks } = command
+  const { store, workspace, workspaceId, root, dataDir, path, hookRunner, now } = deps
+  const { items, since } = await store.approvalsToCommit(workspaceId, await branchOf(root))
+  const [last] = items
+  if (!last && since === null && !withCurrent)
+    throw new WaymarkError('commit_refused', 'Nothing has been approved yet.')
+  const approvals = items.map(({ checkpointId }) => checkpointId)
+  const base = since ?? (last ? null : await deps.approvedState())
+  const found = await translated(workspace.approvedFiles({ approvals, since: base, withCurrent }))
+  if (found.length === 0)
+    throw new WaymarkError(
+      'commit_refused',
+      'Nothing that was approved since the last commit has changed a file.',
+    )
+  const proposed = message ?? (await proposal(store, command, since))
   try {
-    const done = await commitFiles({
+    const { hooks, ...done } = await commitFiles({
       root,
-      files: files.map(({ before, ...file }) => ({
+      files: found.map(({ body, before, ...file }) => ({
         ...file,
-        body: Buffer.from(file.body),
-        before: before && { ...before, body: Buffer.from(before.body) },
+        body: Buffer.from(body),
+        before: before.map((one) => one && { ...one, body: Buffer.from(one.body) }),
       })),
-      approvedAt: Date.parse(approved.at),
+      approvedAt: withCurrent || !last ? now : Date.parse(last.at),
       message: proposed,
       branch,
       isDryRun: dryRun,
+      runHook: runHooks ? hookRunner() : null,
       path,
       scratch: join(dataDir, 'tmp'),
       now,
     })
+    const approved = last?.checkpointId ?? base ?? ''
+    if (done.commit !== null) {
+      const commit = { commit: done.commit, branch: done.branch }
+      await store.noteCommit({ tenant, conversationId, by, workspaceId, approved, ...commit })
+    }
     return {
       ...done,
-      approved_commit: approved.checkpointId,
-      message: proposed,
+      approved_commit: approved,
       is_new_branch: branch !== null,
+      hooks: hooks.map(({ name, path: file, hasRun }) => ({ name, path: file, has_run: hasRun })),
     }
   } catch (error) {
     if (!(error instanceof CommitRefused || error instanceof GitFailed)) throw error
@@ -57,21 +79,21 @@ export async function commitApproved(
   }
 }
 
-/** The title or the approval's message, then what was asked for in the work session. */
+/** The last approval's message or the title, then what was asked for since the last commit. */
 async function proposal(
-  store: Pick<WorkStore, 'checkpoints'>,
-  { tenant, conversationId, title }: Pick<CommitApprovedCommand, 'tenant' | 'conversationId' | 'title'>,
-  approved: string,
+  store: ProposalStore,
+  { tenant, conversationId, title }: CommitApprovedCommand,
+  since: string | null,
 ): Promise<string> {
   const { items } = await store.checkpoints({ tenant, conversationId, limit: 200, cursor: null })
-  const at = items.findIndex((one) => one.checkpoint_id === approved)
-  const own = at < 0 ? [] : items.slice(at + 1)
-  const session = own.find(({ work_session }) => work_session !== 'main')?.work_session
+  const end = items.findIndex((one) => one.checkpoint_id === since)
+  const own = end < 0 ? items : items.slice(0, end)
   const asked = own
-    .filter(({ work_session, label }) => work_session === session && labels.isOfMessage(label))
-    .map(({ label }) => label.replace(/^Before user message: /, ''))
+    .filter(({ label }) => labels.isOfMessage(label))
+    .map(({ label }) => labels.messageIn(label))
     .toReversed()
-  const said = at < 0 ? null : /^Approved: (?!session_\d+$)(.*)/.exec(items[at]?.label ?? '')?.[1]
+  const approval = own.find(({ label }) => labels.isOfApproval(label))?.label ?? ''
+  const said = /^Approved: (?!session_\d+$)(.*)/.exec(approval)?.[1]
   const subject = (said ?? title ?? asked[0] ?? 'Approved changes').slice(0, SUBJECT)
   const list = asked.slice(-MOST_MESSAGES).filter((text) => text !== subject)
   return list.length === 0 ? subject : `${subject}\n\n${list.map((text) => `- ${text}`).join('\n')}`

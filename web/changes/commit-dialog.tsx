@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { Dialog } from '../controls/dialog.tsx'
 import { useToasts } from '../controls/toasts.tsx'
 import { explain, keys, server } from '../server.ts'
@@ -10,6 +10,7 @@ export function CommitDialog({ conversationId, onClose }: { conversationId: stri
   const { show } = useToasts()
   const [branch, setBranch] = useState('')
   const [message, setMessage] = useState<string | null>(null)
+  const [runsHooks, setRunsHooks] = useState(false)
   const on = branch.trim() === '' ? {} : { branch: branch.trim() }
   const shown = useQuery({
     queryKey: [...keys.work(conversationId), 'commit', on],
@@ -17,10 +18,17 @@ export function CommitDialog({ conversationId, onClose }: { conversationId: stri
     retry: false,
     gcTime: 0,
   })
-  const proposed = shown.data
+  // A branch name that is refused leaves the rest of the dialog as it was.
+  const last = useRef(shown.data)
+  if (shown.data) last.current = shown.data
+  const proposed = shown.data ?? last.current
   const written = message ?? proposed?.message ?? ''
   async function commit(): Promise<void> {
-    const done = await server.commit(conversationId, { ...on, message: written })
+    const done = await server.commit(conversationId, {
+      ...on,
+      message: written,
+      run_hooks: runsHooks,
+    })
     show({ message: text.commit.done(done.files.length, done.branch, done.commit ?? ''), conversationId })
   }
   return (
@@ -60,6 +68,16 @@ export function CommitDialog({ conversationId, onClose }: { conversationId: stri
         {text.commit.branch}
         <input value={branch} maxLength={200} onChange={(event) => setBranch(event.target.value)} />
       </label>
+      {proposed && proposed.hooks.length > 0 && (
+        <label>
+          <input
+            type="checkbox"
+            checked={runsHooks}
+            onChange={(event) => setRunsHooks(event.target.checked)}
+          />{' '}
+          {text.commit.hooks(proposed.hooks.map(({ path }) => path).join(', '))}
+        </label>
+      )}
     </Dialog>
   )
 }

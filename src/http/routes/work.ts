@@ -264,11 +264,18 @@ export function addWorkRoutes(app: OpenAPIHono<AppEnv>, { sessions, ledger }: Ap
   })
 
   app.openapi(commit, async (c) => {
-    const { message, branch, dry_run = false } = c.req.valid('json') ?? {}
+    const {
+      message,
+      branch,
+      dry_run = false,
+      with_current = false,
+      run_hooks = false,
+    } = c.req.valid('json') ?? {}
     const id = conversationId(c.req.valid('param').id)
-    const { tenant } = c.get('caller')
+    const { tenant, name: by } = c.get('caller')
     const { title } = await ledger.conversation(tenant, id)
-    const wanted = { message: message ?? null, branch: branch ?? null, dryRun: dry_run }
+    const how = { by, dryRun: dry_run, withCurrent: with_current, runHooks: run_hooks }
+    const wanted = { message: message ?? null, branch: branch ?? null, ...how }
     return c.json(await sessions.commit({ tenant, conversationId: id, title, ...wanted }), 200)
   })
 

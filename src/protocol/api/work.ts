@@ -272,7 +272,12 @@ export const commitSchema = z
     /** The name of a new branch; default: the current branch. */
     branch: text(200).min(1).optional(),
     dry_run: z.boolean().optional(),
+    /** With `dry_run`: as if the current files were approved first. */
+    with_current: z.boolean().optional(),
+    /** True to run commit hooks, under the same limits as the agent's commands. */
+    run_hooks: z.boolean().optional(),
   })
+  .refine((commit) => !commit.with_current || commit.dry_run, { message: 'with_current needs dry_run' })
   .meta({ id: 'Commit' })
 export type Commit = z.infer<typeof commitSchema>
 export const committedSchema = z
@@ -287,6 +292,8 @@ export const committedSchema = z
     message: z.string(),
     files: z.array(z.object({ path: z.string(), change: z.enum(['added', 'modified', 'deleted']) })),
     skipped: skippedSchema,
+    /** The hooks that the repository has for a commit. */
+    hooks: z.array(z.object({ name: z.string(), path: z.string(), has_run: z.boolean() })),
   })
   .meta({ id: 'Committed' })
 export type Committed = z.infer<typeof committedSchema>

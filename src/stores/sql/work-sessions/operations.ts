@@ -1,4 +1,5 @@
 import { read, write } from '../operation.ts'
+import { approvalsToCommit, approvedIn, noteCommit } from './approvals.ts'
 import {
   conversationsWithWork,
   copiesInUse,
@@ -13,7 +14,7 @@ import {
   workspacesInUse,
 } from './checkpoints.ts'
 import { filesAt } from './files-at.ts'
-import { approvedIn, doneSince } from './work-authors.ts'
+import { doneSince } from './work-authors.ts'
 import {
   abandonChange,
   beginChange,
@@ -23,11 +24,12 @@ import {
   noteChange,
   pendingChange,
 } from './work-changes.ts'
-import { checkpointEvents, editEvents, editSources } from './work-events.ts'
+import { checkpointEvents, creations, editEvents, editSources } from './work-events.ts'
 
 export const reads = {
   workRows: read(workRows),
   approvedIn: read(approvedIn),
+  approvalsToCommit: read(approvalsToCommit),
   doneSince: read(doneSince),
   workspaceOf: read(workspaceOf),
   workspacesInUse: read(workspacesInUse),
@@ -39,6 +41,7 @@ export const reads = {
   filesAt: read(filesAt),
   checkpointEvents: read(checkpointEvents, { isSlow: true }),
   editEvents: read(editEvents, { isSlow: true }),
+  creations: read(creations, { isSlow: true }),
   editSources: read(editSources, { isSlow: true }),
   conversationsWithWork: read(conversationsWithWork),
   reachableCheckpoints: read(reachableCheckpoints, { isSlow: true }),
@@ -54,6 +57,7 @@ const onConversation = {
 }
 
 export const writes = {
+  noteCommit: write(noteCommit, { keepsHeads: true }),
   beginChange: write(beginChange, { keepsHeads: true }),
   noteChange: write(noteChange, onConversation),
   finishChange: write(finishChange, { ...onConversation, isRepeatable: true }),

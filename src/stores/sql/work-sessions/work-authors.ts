@@ -1,33 +1,13 @@
 import { sql } from 'kysely'
 import { type DoneSince, labels } from '../../../core/work-sessions.ts'
 import type { Dialect } from '../dialect.ts'
-import { all, first, type Script } from '../script.ts'
+import { all, type Script } from '../script.ts'
 
 /** Attributes changes in a workspace to conversations: all conversations in a workspace share its files. */
 
 /** Reads at most this many checkpoints; older changes are attributed by the tools' edits alone. */
 const MOST_CHECKPOINTS = 300
 const MOST_EDITS = 20_000
-
-export function* approvedIn(
-  { db }: Dialect,
-  workspaceId: string,
-): Script<{ checkpointId: string; at: string } | null> {
-  const row = yield* first(
-    db
-      .selectFrom('session_closings as s')
-      .innerJoin('conversations as c', 'c.id', 's.conversation_id')
-      .select(['s.checkpoint_id as checkpointId', 's.created_at as at'])
-      .where('c.workspace_id', '=', workspaceId)
-      .where('c.deleted_at', 'is', null)
-      .where('s.status', '=', 'merged')
-      .orderBy('s.created_at', 'desc')
-      .orderBy('s.segment', 'desc')
-      .orderBy('s.seq', 'desc')
-      .limit(1),
-  )
-  return row ?? null
-}
 
 export function* doneSince(
   { db, isIn, list }: Dialect,

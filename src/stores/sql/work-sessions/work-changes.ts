@@ -8,7 +8,7 @@ import { type AppendRequest, append } from '../lines/append.ts'
 import { findHead } from '../lines/line.ts'
 import { noConversation, type Refusable, type Refusal } from '../refusal.ts'
 import { all, first, type Script } from '../script.ts'
-import { approvedIn } from './work-authors.ts'
+import { approvedIn } from './approvals.ts'
 
 /**
  * A workspace's row is its lock. A worker that claims a run and a caller that restores files both take it first, so that the

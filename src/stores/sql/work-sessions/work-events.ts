@@ -6,6 +6,7 @@ import { all, first, type Script } from '../script.ts'
 /** Everything that conversations have done to the files of a workspace, for blame. */
 
 const MOST_EVENTS = 50_000
+const MOST_CREATIONS = 50
 const MESSAGE_CHARACTERS = 200
 
 /** Restated checkpoints keep the id of the first, which comes first. */
@@ -37,34 +38,59 @@ export function* checkpointEvents({ db }: Dialect, workspaceId: string): Script<
 export type StoredEdit = Omit<EditEvent, 'diff'> & { diff: Uint8Array | null }
 
 export function* editEvents(
-  { db, isIn, list }: Dialect,
+  dialect: Dialect,
   { workspaceId, paths }: { workspaceId: string; paths: readonly string[] },
 ): Script<StoredEdit[]> {
+  const { isIn, list } = dialect
   const rows = yield* all(
-    db
-      .selectFrom('file_edits as e')
-      .innerJoin('conversations as c', 'c.id', 'e.conversation_id')
-      .select([
-        'e.conversation_id as conversationId',
-        'c.tenant_id as tenant',
-        'e.segment',
-        'e.seq as eventNumber',
-        'e.run_id as runId',
-        'e.created_at as at',
-        'e.tool_call_id as toolCallId',
-        'e.path',
-        'e.change',
-        'e.diff',
-        'e.previous_checkpoint as previousCheckpoint',
-      ])
-      .where('c.workspace_id', '=', workspaceId)
+    editsIn(dialect, workspaceId)
       .where(isIn('e.path', list(paths)))
       .orderBy('e.created_at')
       .orderBy('e.segment')
       .orderBy('e.seq')
       .limit(MOST_EVENTS),
   )
-  return rows.map((row) => ({ ...row, conversationId: row.conversationId as ConversationId }))
+  return rows.map(asEdit)
+}
+
+/** Edits that created files, newest first. */
+export function* creations(
+  dialect: Dialect,
+  { workspaceId, since, until }: { workspaceId: string; since: string; until: string | null },
+): Script<StoredEdit[]> {
+  const rows = yield* all(
+    editsIn(dialect, workspaceId)
+      .where('e.change', '=', 'added')
+      .where('e.created_at', '>=', since)
+      .$if(until !== null, (found) => found.where('e.created_at', '<=', until ?? ''))
+      .orderBy('e.created_at', 'desc')
+      .limit(MOST_CREATIONS),
+  )
+  return rows.map(asEdit)
+}
+
+function editsIn({ db }: Dialect, workspaceId: string) {
+  return db
+    .selectFrom('file_edits as e')
+    .innerJoin('conversations as c', 'c.id', 'e.conversation_id')
+    .select([
+      'e.conversation_id as conversationId',
+      'c.tenant_id as tenant',
+      'e.segment',
+      'e.seq as eventNumber',
+      'e.run_id as runId',
+      'e.created_at as at',
+      'e.tool_call_id as toolCallId',
+      'e.path',
+      'e.change',
+      'e.diff',
+      'e.previous_checkpoint as previousCheckpoint',
+    ])
+    .where('c.workspace_id', '=', workspaceId)
+}
+
+function asEdit<T extends { conversationId: string }>(row: T): T & { conversationId: ConversationId } {
+  return { ...row, conversationId: row.conversationId as ConversationId }
 }
 
 /** The message, the call and the agent of each of these edits. */

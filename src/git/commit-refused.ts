@@ -1,0 +1,2 @@
+/** A commit was refused; the message says why. */
+export class CommitRefused extends Error {}
