@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import type { OperationView } from '../protocol/api/operations.ts'
+import type { OperationView, Undone } from '../protocol/api/operations.ts'
 import { connect } from './connect.ts'
+import { printCleared } from './delete.ts'
 import { commandWith } from './options.ts'
 import { bold, dim, localTime, printable, printJson } from './output.ts'
 
@@ -17,8 +18,8 @@ export function undoCommand(): Command {
     .addHelpText(
       'after',
       `
-The files that an operation has changed return to what they were before it, and the current ones are saved as a checkpoint first.
-Messages of the agent are no operations: delete them, or restore files to a checkpoint.
+Files that the operation changed return to their state before it; the current files are saved as a checkpoint
+first. Messages and answers are not operations: delete the message, or restore the files to a checkpoint.
 
 Examples:
   waymark undo
@@ -32,10 +33,10 @@ Examples:
 }
 
 export function redoCommand(): Command {
-  return moving('redo', 'Redo the operation that was undone last').action(
+  return moving('redo', 'Redo the last undone operation').action(
     async (no: number | undefined, flags: UndoFlags) => {
       const client = await connect(flags)
-      show(await client.redo(bodyOf(no, flags)), 'Done again', flags)
+      show(await client.redo(bodyOf(no, flags)), 'Redone', flags)
     },
   )
 }
@@ -76,8 +77,9 @@ function bodyOf(operation: number | undefined, { conversation }: UndoFlags) {
   }
 }
 
-function show(done: OperationView, what: string, { json }: UndoFlags): void {
+function show(done: Undone, what: string, { json }: UndoFlags): void {
   if (json) return printJson(done)
+  printCleared(done.cleared)
   console.log(`${bold(`${what}:`)} ${lineOf(done)}`)
 }
 

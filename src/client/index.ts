@@ -27,7 +27,7 @@ import type {
   Undelete,
   Undeleted,
 } from '../protocol/api/lines.ts'
-import type { OperationList, OperationView, Undo } from '../protocol/api/operations.ts'
+import type { OperationList, Undo, Undone } from '../protocol/api/operations.ts'
 import type {
   AcceptedMessage,
   AnswerApproval,
@@ -163,8 +163,8 @@ export interface Client {
   blame(id: string, path: string): Promise<BlameView>
   stats(query?: { since?: string; until?: string; conversation_id?: string }): Promise<Stats>
   operations(query?: { limit?: number; cursor?: string; conversation_id?: string }): Promise<OperationList>
-  undo(body: Undo): Promise<OperationView>
-  redo(body: Undo): Promise<OperationView>
+  undo(body: Undo): Promise<Undone>
+  redo(body: Undo): Promise<Undone>
   /** The full output of a tool. */
   output(id: string, toolCallId: string): Promise<OutputView>
   queue(id: string): Promise<QueueView>

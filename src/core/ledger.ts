@@ -9,6 +9,9 @@ import type { LinePart } from './line.ts'
 import type { Undoing } from './operations.ts'
 import type { SearchedKind } from './search.ts'
 
+/** A conversation that is deleted can be undeleted; one that is gone can't, or never existed. */
+export type Presence = 'present' | 'deleted' | 'gone'
+
 /**
  * The ledger: append-only segments of events, and the lines they form (docs/spec/ledger.md). Refusals throw a
  * WaymarkError; `append` returns them instead, since a worker branches on them.
@@ -50,6 +53,7 @@ export interface Ledger {
   follow(query: PageQuery, signal: AbortSignal): AsyncIterable<Page>
   line(tenant: string, id: ConversationId): Promise<LinePart[]>
   conversation(tenant: string, id: ConversationId): Promise<Conversation>
+  presence(tenant: string, id: ConversationId): Promise<Presence>
   /** True if the tenant has, or had, this conversation. */
   owns(tenant: string, id: ConversationId): Promise<boolean>
   conversations(query: ConversationsQuery): Promise<ConversationsPage>

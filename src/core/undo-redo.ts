@@ -1,10 +1,10 @@
-import type { OperationList, OperationView } from '../protocol/api/operations.ts'
+import type { OperationList, Undone } from '../protocol/api/operations.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
 /** Undoes and redoes what people have changed. Refusals throw a WaymarkError. */
 export interface UndoRedo {
-  undo(command: UndoCommand): Promise<OperationView>
-  redo(command: UndoCommand): Promise<OperationView>
+  undo(command: UndoCommand): Promise<Undone>
+  redo(command: UndoCommand): Promise<Undone>
   list(query: {
     tenant: string
     conversationId: ConversationId | null

@@ -1,24 +1,25 @@
 import type { Clock } from '../core/clock.ts'
 import type { Forked, ForkRequest, Forks } from '../core/forks.ts'
 import type { ForkCommand, Ledger } from '../core/ledger.ts'
-import type { Log } from '../core/log.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { Restored } from '../protocol/api/work.ts'
 import { type ConversationId, newId } from '../protocol/ids.ts'
 
 export interface ForksDependencies {
-  ledger: Pick<Ledger, 'fork' | 'forkedBefore' | 'checkpointAt'>
+  ledger: Pick<Ledger, 'conversation' | 'fork' | 'forkedBefore' | 'checkpointAt'>
   sessions: Pick<WorkSessions, 'start' | 'restore' | 'makeCopy' | 'isHere'>
   clock: Clock
-  log: Pick<Log, 'error'>
+  /** The project's workspace id. */
+  workspaceId: string
 }
 
-export function createForks({ ledger, sessions, clock, log }: ForksDependencies): Forks {
+export function createForks({ ledger, sessions, clock, workspaceId }: ForksDependencies): Forks {
   async function fork(request: ForkRequest): Promise<Forked> {
     const { tenant, conversationId, at, title, files, idempotency, by } = request
     const earlier = idempotency && (await ledger.forkedBefore(tenant, idempotency))
     if (earlier) return { conversation: earlier, repeated: true, restored: null }
     const now = clock.now()
+    const { workspace_id } = await ledger.conversation(tenant, conversationId)
     const command: ForkCommand = {
       tenant,
       by,
@@ -26,6 +27,8 @@ export function createForks({ ledger, sessions, clock, log }: ForksDependencies)
       at,
       newConversationId: newId('conv', now),
       newSegmentId: newId('seg', now),
+      // A conversation without files, such as an imported one, is continued in a fork that has the project's.
+      ...(workspace_id === null ? { workspaceId } : {}),
       ...(title === undefined ? {} : { title }),
       ...(idempotency ? { idempotency } : {}),
     }
@@ -60,9 +63,7 @@ export function createForks({ ledger, sessions, clock, log }: ForksDependencies)
   function begin(tenant: string, { conversation, repeated }: Forked): void {
     const { id, workspace_id } = conversation
     if (repeated || workspace_id === null || !sessions.isHere(workspace_id)) return
-    sessions.start(tenant, id as ConversationId).catch((error: unknown) => {
-      log.error({ err: error, conversation: id }, 'the first checkpoint failed')
-    })
+    void sessions.start(tenant, id as ConversationId)
   }
 
   return {

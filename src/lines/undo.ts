@@ -1,18 +1,21 @@
 import type { Deletions } from '../core/deletions.ts'
 import type { Ledger } from '../core/ledger.ts'
-import type { Operation, Operations, Undoing } from '../core/operations.ts'
+import type { ChangedSettings, Operation, Operations, Undoing } from '../core/operations.ts'
 import type { UndoCommand, UndoRedo } from '../core/undo-redo.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
-import type { OperationKind, OperationView } from '../protocol/api/operations.ts'
+import type { OperationKind, OperationView, Undone } from '../protocol/api/operations.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
 export interface UndoDependencies {
   operations: Operations
-  ledger: Pick<Ledger, 'change' | 'conversation' | 'assertCanUndelete'>
+  ledger: Pick<Ledger, 'change' | 'presence' | 'assertCanUndelete'>
   deletions: Deletions
   sessions: Pick<WorkSessions, 'restore' | 'approveAgain' | 'changedBetween' | 'checkpoint'>
 }
+
+/** Operations of one conversation that are looked through for later changes. */
+const MOST_LATER = 500
 
 interface Command {
   tenant: string
@@ -21,12 +24,15 @@ interface Command {
   undoing: Undoing
 }
 
-/** How an operation is undone and done again. Each is a change like any other, which the log notes as this. */
+/** What the change answers; one that stops a conversation returns the messages that waited in its queue. */
+type Done = object | void
+
+/** How to undo and redo an operation. Both make an ordinary change, but `undoing` marks the operation instead of logging one. */
 interface Way {
   summary(operation: Operation): string
-  undo(command: Command, operation: Operation): Promise<unknown>
-  redo(command: Command, operation: Operation): Promise<unknown>
-  /** Throws if it is no longer possible. */
+  undo(command: Command, operation: Operation): Promise<Done>
+  redo(command: Command, operation: Operation): Promise<Done>
+  /** Throws if it is no longer possible, although its conversation exists. */
   check?(operation: Operation, tenant: string): Promise<unknown>
 }
 
@@ -35,8 +41,6 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   let turn: Promise<unknown> = Promise.resolve()
 
   const messageOf = ({ details }: Operation) => details.message_id ?? ''
-  const canUndelete = (operation: Operation, tenant: string) =>
-    ledger.assertCanUndelete(tenant, operation.conversationId, messageOf(operation))
 
   /** Restores the files that the operation has changed, as they were before or after it. */
   async function restoreFiles(command: Command, operation: Operation, to: 'before' | 'after'): Promise<void> {
@@ -49,7 +53,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     await restorePaths(command, checkpointId, paths)
   }
 
-  /** A path that is in neither the checkpoint nor the project is as it should be. */
+  /** Retries without paths that neither the checkpoint nor the project has: there is nothing to restore. */
   async function restorePaths(
     command: Command,
     checkpointId: string,
@@ -71,12 +75,10 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     summary: () => summary,
     undo: (command, operation) => restoreFiles(command, operation, 'before'),
     redo: (command, operation) => restoreFiles(command, operation, 'after'),
-    check: ({ conversationId, details, isUndone }, tenant) =>
-      sessions.checkpoint(
-        tenant,
-        conversationId,
-        (isUndone ? details.new_checkpoint : details.safety_checkpoint) ?? details.safety_checkpoint ?? '',
-      ),
+    async check({ conversationId, details, isUndone }, tenant) {
+      const { safety_checkpoint: before = '', new_checkpoint: after } = details
+      await sessions.checkpoint(tenant, conversationId, isUndone ? (after ?? before) : before)
+    },
   })
 
   async function change(command: Command, values: Operation['details']['before']): Promise<void> {
@@ -91,13 +93,38 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     })
   }
 
+  /** Leaves alone what a later change, which is still in effect, has set. */
+  async function changeTo(
+    command: Command,
+    operation: Operation,
+    values: ChangedSettings = { settings: {} },
+  ) {
+    const { tenant, conversationId } = command
+    const { items } = await operations.list({ tenant, conversationId, before: null, limit: MOST_LATER })
+    const later = items
+      .filter(({ no, kind, isUndone }) => no > operation.no && kind === 'conversation.changed' && !isUndone)
+      .flatMap(({ details }) => details.after ?? [])
+    const isKept = (name: string) => later.some(({ settings }) => Object.hasOwn(settings, name))
+    const settings = Object.fromEntries(Object.entries(values.settings).filter(([name]) => !isKept(name)))
+    const isTitleKept = later.some(({ title }) => title !== undefined)
+    const { title } = values
+    await change(command, { settings, ...(title === undefined || isTitleKept ? {} : { title }) })
+  }
+
   const ways: Record<OperationKind, Way> = {
     'message.deleted': {
       summary: () => 'Deleted a message and all after it',
       undo: (command, operation) =>
         deletions.undeleteMessage({ ...command, messageId: messageOf(operation) }),
-      redo: (command, operation) => deletions.deleteMessage({ ...command, messageId: messageOf(operation) }),
-      check: async (operation, tenant) => (operation.isUndone ? null : await canUndelete(operation, tenant)),
+      redo: (command, operation) =>
+        // Returns to the line as it was left: it may have messages that were sent after the deletion.
+        operation.details.redo_message_id === undefined
+          ? deletions.deleteMessage({ ...command, messageId: messageOf(operation) })
+          : deletions.undeleteMessage({ ...command, messageId: operation.details.redo_message_id }),
+      async check({ conversationId, details, isUndone }, tenant) {
+        const left = isUndone ? details.redo_message_id : details.message_id
+        if (left !== undefined) await ledger.assertCanUndelete(tenant, conversationId, left)
+      },
     },
     'message.undeleted': {
       summary: () => 'Undeleted a message',
@@ -107,7 +134,10 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
         return deletions.deleteMessage({ ...command, messageId: messageOf(operation) })
       },
       redo: (command, operation) =>
-        deletions.undeleteMessage({ ...command, messageId: messageOf(operation) }),
+        deletions.undeleteMessage({
+          ...command,
+          messageId: operation.details.redo_message_id ?? messageOf(operation),
+        }),
     },
     'conversation.deleted': {
       summary: () => 'Deleted the conversation',
@@ -129,8 +159,8 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
           'Changed nothing'
         )
       },
-      undo: (command, { details }) => change(command, details.before),
-      redo: (command, { details }) => change(command, details.after),
+      undo: (command, operation) => changeTo(command, operation, operation.details.before),
+      redo: (command, operation) => changeTo(command, operation, operation.details.after),
     },
     'conversation.forked': {
       summary: ({ details }) => `Forked as ${details.fork_id}`,
@@ -145,22 +175,19 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     'files.approved': {
       summary: () => 'Approved the files',
       undo: (command, { details }) => {
-        const { approved_before } = details
-        if (!approved_before) throw new WaymarkError('checkpoint_not_found', 'Nothing was approved before.')
-        return sessions.approveAgain({ ...command, approved: approved_before })
+        if (!details.approved_before) throw nothingApprovedBefore()
+        return sessions.approveAgain({ ...command, approved: details.approved_before })
       },
       redo: (command, { details }) =>
         sessions.approveAgain({ ...command, approved: details.approved_commit ?? '' }),
+      async check({ details, isUndone }) {
+        if (!isUndone && !details.approved_before) throw nothingApprovedBefore()
+      },
     },
   }
 
   async function view(operation: Operation, tenant: string): Promise<OperationView> {
     const { no, at, by, kind, conversationId, isUndone } = operation
-    const way = ways[kind]
-    const problem = await Promise.resolve(way.check?.(operation, tenant)).then(
-      () => null,
-      (error: unknown) => (error as Error).message,
-    )
     return {
       operation: no,
       at,
@@ -168,13 +195,29 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       kind,
       conversation_id: conversationId,
       is_undone: isUndone,
-      summary: way.summary(operation),
-      problem,
+      summary: ways[kind].summary(operation),
+      problem: await problemOf(operation, tenant),
+    }
+  }
+
+  /** Why it can't be undone, or redone, any more. */
+  async function problemOf(operation: Operation, tenant: string): Promise<string | null> {
+    const { kind, conversationId, details } = operation
+    const presence = await ledger.presence(tenant, (details.fork_id as ConversationId) ?? conversationId)
+    if (presence === 'gone') return 'The conversation was deleted permanently.'
+    // Undoing or redoing another operation brings it back first.
+    if (presence === 'deleted') return null
+    try {
+      await ways[kind].check?.(operation, tenant)
+      return null
+    } catch (error) {
+      if (error instanceof WaymarkError) return error.message
+      throw error
     }
   }
 
   /** One at a time: two requests must not undo the same operation. */
-  function inTurn(what: 'undo' | 'redo', command: UndoCommand): Promise<OperationView> {
+  function inTurn(what: 'undo' | 'redo', command: UndoCommand): Promise<Undone> {
     const next = turn.then(
       () => move(what, command),
       () => move(what, command),
@@ -186,15 +229,18 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   async function move(
     what: 'undo' | 'redo',
     { tenant, by, conversationId, no, mayChangeFiles }: UndoCommand,
-  ): Promise<OperationView> {
+  ): Promise<Undone> {
     const operation =
       no === null ? await operations.next(tenant, conversationId, what) : await operations.find(tenant, no)
-    if (!operation) throw new WaymarkError('nothing_to_undo', `There is nothing to ${what}.`)
+    if (!operation) {
+      const why = no === null ? `There is nothing to ${what}.` : `There is no operation ${no}.`
+      throw new WaymarkError('nothing_to_undo', why)
+    }
     const isUndo = what === 'undo'
     if (operation.isUndone === isUndo)
       throw new WaymarkError(
         'nothing_to_undo',
-        `Operation ${operation.no} is ${isUndo ? '' : 'not '}undone already.`,
+        `Operation ${operation.no} is ${isUndo ? 'already' : 'not'} undone.`,
       )
     // A mode or an agent may let calls change files.
     const isOfFiles = operation.kind.startsWith('files.') || operation.kind === 'conversation.changed'
@@ -202,8 +248,10 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       throw new WaymarkError('missing_scope', 'The token lacks the scope workspace:write.')
     const undoing = { operation: operation.no, isUndone: isUndo }
     const command = { tenant, by, conversationId: operation.conversationId, undoing }
-    await ways[operation.kind][what](command, operation)
-    return await view({ ...operation, isUndone: isUndo }, tenant)
+    const done = await ways[operation.kind][what](command, operation)
+    const cleared = done && 'cleared' in done ? (done.cleared as Undone['cleared']) : []
+    const moved = (await operations.find(tenant, operation.no)) ?? operation
+    return { ...(await view(moved, tenant)), cleared }
   }
 
   return {
@@ -216,4 +264,8 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       return { items: shown, next_cursor: next === null ? null : String(next) }
     },
   }
+}
+
+function nothingApprovedBefore(): WaymarkError {
+  return new WaymarkError('checkpoint_not_found', 'Nothing was approved before.')
 }

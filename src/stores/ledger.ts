@@ -123,6 +123,7 @@ export function createLedger({ database, blobs, clock }: LedgerDependencies): Le
     takeRun: (tenant, runId, from) => database.write('takeRun', { tenant, runId, from: from ?? null }),
     line: (tenant, id) => database.read('line', { tenant, id }),
     conversation: (tenant, id) => database.read('readConversation', { tenant, id }),
+    presence: (tenant, id) => database.read('presenceOf', { tenant, id }),
     owns: (tenant, id) => database.read('ownsConversation', { tenant, id }),
     async conversations(query) {
       const { items, more } = await database.read('listConversations', query)

@@ -1,14 +1,18 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { framesOf } from '../support/runs.ts'
 import { type ServerProcess, startServerProcess } from '../support/server-process.ts'
 import { rounds } from '../support/soak.ts'
+import { dataIn } from '../support/state.ts'
 
 const FILES = ['a.txt', 'b.txt', 'c.txt']
 const byText = (a: unknown, b: unknown) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)
+/** Kills the server this many milliseconds after the request. */
+const killedAfter = fc.option(fc.nat(60))
 const step = fc.record({
   do: fc.constantFrom(
     'delete',
@@ -21,10 +25,12 @@ const step = fc.record({
     'fork',
     'remove',
     'memory',
+    'adopt',
   ),
   which: fc.nat(1000),
-  isKilled: fc.boolean(),
+  killedAfter,
 })
+const kills = fc.array(killedAfter, { maxLength: 6 })
 
 describe('undo and redo', () => {
   let project: string
@@ -43,6 +49,15 @@ describe('undo and redo', () => {
   async function restart(): Promise<void> {
     await server.kill()
     server = await startServerProcess(project)
+  }
+
+  /** Carries the request out, or kills the server in the middle of it. */
+  async function attempt<T>(request: () => Promise<T>, killedAfter: number | null): Promise<T | null> {
+    if (killedAfter === null) return await request()
+    const unanswered = request().catch(() => null)
+    await setTimeout(killedAfter)
+    await restart()
+    return await unanswered
   }
 
   const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
@@ -126,52 +141,76 @@ describe('undo and redo', () => {
       case 'approve':
         await client.approve(id, {})
         return
-      case 'fork':
-        await client.fork(id, question && which % 2 === 0 ? { message_id: question.message_id } : {})
+      case 'fork': {
+        const files = (['keep', 'restore', 'copy'] as const)[which % 3]
+        await client.fork(id, {
+          files,
+          ...(question && which % 2 === 0 ? { message_id: question.message_id } : {}),
+        })
         return
+      }
       case 'remove': {
         const { id: fork } = await client.fork(id, {})
         await client.deleteConversation(fork)
+        return
+      }
+      case 'adopt': {
+        const { id: fork } = await client.fork(id, { files: 'copy' })
+        writeFileSync(join(dataIn(project), 'workspaces', fork, 'adopted.txt'), `${which}\n`)
+        await client.adopt(id, { from: fork })
       }
     }
   }
 
-  it('return every line and every file to the start, and to the end again, whatever is killed between', {
-    timeout: 900_000,
+  async function isUndone(operation: number): Promise<boolean> {
+    const { items } = await server.client.operations({ limit: 100 })
+    return items.find((one) => one.operation === operation)?.is_undone === true
+  }
+
+  it('return every line and file to the start, and back to the end, across kills at any moment', {
+    timeout: 3_600_000,
   }, async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 6 }), async (steps) => {
-        await begin()
-        const start = await state()
-        const first = (await server.client.operations({ limit: 1 })).items[0]?.operation ?? 0
-        const deleted: string[] = []
-        for (const one of steps) {
-          await perform(one, deleted).catch((error: { code?: string }) => {
-            if (!['message_not_deleted', 'message_not_found'].includes(error.code ?? '')) throw error
-          })
-          if (one.isKilled) await restart()
-        }
-        const end = await state()
-        const { items } = await server.client.operations({ limit: 100 })
-        const own = items.filter(({ operation }) => operation > first)
-        for (const { operation, problem } of own) {
-          expect(problem).toBeNull()
-          const done = await server.client.undo({})
-          expect(done).toMatchObject({ operation, is_undone: true })
-        }
-        expect(await state()).toEqual(start)
-        await restart()
-        for (const { operation } of own.toReversed()) {
-          expect(await server.client.redo({})).toMatchObject({ operation, is_undone: false })
-        }
-        expect(await state()).toEqual(end)
-        await expect(server.client.redo({})).rejects.toMatchObject({ code: 'nothing_to_undo' })
-        // Undoing an undo again leads back once more.
-        for (const _ of own) await server.client.undo({})
-        expect(await state()).toEqual(start)
-        for (const { id: other } of (await server.client.listConversations({ limit: 100 })).items)
-          await server.client.deleteConversation(other)
-      }),
+      fc.asyncProperty(
+        fc.array(step, { minLength: 1, maxLength: 6 }),
+        kills,
+        async (steps, undosKilledAfter) => {
+          await begin()
+          const start = await state()
+          const first = (await server.client.operations({ limit: 1 })).items[0]?.operation ?? 0
+          const deleted: string[] = []
+          for (const one of steps) {
+            await attempt(() => perform(one, deleted), one.killedAfter).catch((error: { code?: string }) => {
+              if (!['message_not_deleted', 'message_not_found'].includes(error.code ?? '')) throw error
+            })
+          }
+          const end = await state()
+          const { items } = await server.client.operations({ limit: 100 })
+          const own = items.filter(({ operation }) => operation > first)
+          for (const [n, { operation, problem }] of own.entries()) {
+            expect(problem).toBeNull()
+            await attempt(() => server.client.undo({}), undosKilledAfter[n] ?? null)
+            if (await isUndone(operation)) continue
+            // The server may be finishing it, since it had begun.
+            await server.client.undo({ operation }).catch((error: { code?: string }) => {
+              if (error.code !== 'nothing_to_undo') throw error
+            })
+            expect(await isUndone(operation)).toBe(true)
+          }
+          expect(await state()).toEqual(start)
+          await restart()
+          for (const { operation } of own.toReversed()) {
+            expect(await server.client.redo({})).toMatchObject({ operation, is_undone: false })
+          }
+          expect(await state()).toEqual(end)
+          await expect(server.client.redo({})).rejects.toMatchObject({ code: 'nothing_to_undo' })
+          // Undoing an undo again leads back once more.
+          for (const _ of own) await server.client.undo({})
+          expect(await state()).toEqual(start)
+          for (const { id: other } of (await server.client.listConversations({ limit: 100 })).items)
+            await server.client.deleteConversation(other)
+        },
+      ),
       { numRuns: rounds(5, 100) },
     )
   })
@@ -196,12 +235,57 @@ describe('undo and redo', () => {
     expect(readFileSync(join(project, 'b.txt'), 'utf8')).toBe('b.txt\n')
   })
 
-  it('undo one operation for each request', async () => {
+  it('undo a different operation for each concurrent request', async () => {
     await begin()
     await server.client.changeConversation(id, { title: 'one' })
     await server.client.changeConversation(id, { title: 'two' })
     const undone = await Promise.all([server.client.undo({}), server.client.undo({})])
     expect(new Set(undone.map(({ operation }) => operation)).size).toBe(2)
+  })
+
+  it('redo the operation that was undone last, unless a new one has followed', async () => {
+    await begin()
+    for (const title of ['one', 'two']) await server.client.changeConversation(id, { title })
+    const [two] = (await server.client.operations({})).items
+    await server.client.undo({})
+    await server.client.undo({})
+    await server.client.changeConversation(id, { title: 'three' })
+    const three = await server.client.undo({})
+    expect(await server.client.redo({})).toMatchObject({ operation: three.operation })
+    await expect(server.client.redo({})).rejects.toMatchObject({ code: 'nothing_to_undo' })
+    // By its number, an earlier one can still be redone.
+    expect(await server.client.redo({ operation: two?.operation ?? 0 })).toMatchObject({ is_undone: false })
+  })
+
+  it('leave alone what a later operation has changed', async () => {
+    await begin()
+    await server.client.changeConversation(id, { title: 'one', mode: 'read_only' })
+    const [first] = (await server.client.operations({})).items
+    await server.client.changeConversation(id, { title: 'two' })
+    await server.client.undo({ operation: first?.operation ?? 0 })
+    expect(await server.client.conversation(id)).toMatchObject({ title: 'two', mode: 'ask' })
+    await server.client.redo({ operation: first?.operation ?? 0 })
+    expect(await server.client.conversation(id)).toMatchObject({ title: 'two', mode: 'read_only' })
+  })
+
+  it('redo a deletion with the messages that were sent after it, and return queued ones', async () => {
+    await begin()
+    const said = async () => {
+      const { items } = await server.client.messages(id)
+      return items.filter(({ role }) => role === 'user').map(({ content }) => content.split('\n')[0])
+    }
+    const [, second] = (await server.client.messages(id)).items.filter(({ role }) => role === 'user')
+    await server.client.deleteMessage(id, second?.message_id ?? '')
+    await say('instead')
+    await server.client.sendMessage(id, { content: '!wait 20' })
+    await server.client.sendMessage(id, { content: 'queued' })
+    const { cleared } = await server.client.undo({})
+    expect(cleared.map(({ content }) => content)).toContain('queued')
+    expect(await said()).toEqual(['one', 'two', 'three'])
+    await server.client.redo({})
+    expect((await said()).slice(0, 2)).toEqual(['one', 'instead'])
+    await server.client.undo({})
+    expect(await said()).toEqual(['one', 'two', 'three'])
   })
 
   it('refuse what is already undone, and say what can no longer be undone', async () => {

@@ -121,7 +121,10 @@ describe('data from other versions', () => {
         const listed = items.map((item) => item.checkpoint_id)
         if (!one.is_open) expect(listed).toEqual(one.checkpoints)
       }
-      const [id = ''] = own.find(([, one]) => !one.is_open) ?? []
+      const [oldest = ''] = own.find(([, one]) => !one.is_open) ?? []
+      const { workspace_id } = await client.conversation(oldest)
+      // The earliest conversations have no files; a fork of one has the project's.
+      const id = workspace_id === null ? (await client.fork(oldest)).id : oldest
       await client.sendMessage(id, { content: '!write_to_file {"path":"after.txt","content":"after\\n"}' })
       await untilIdle(client, id)
       expect((await framesOf(client, id)).at(-1)).toContain('"status":"completed"')
@@ -172,6 +175,7 @@ describe('migrations', () => {
         "0008-growth.ts": "4c1e2250d96105dc",
         "0009-search.ts": "d30c17139a63ce3a",
         "0010-operations.ts": "417a8c4ef3526a88",
+        "0011-undone-at.ts": "1372815bc2b3c54e",
       }
     `)
   })

@@ -1,5 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { OperationView } from '../../src/protocol/api/operations.ts'
+import { shortened } from '../../src/protocol/title.ts'
+import { takeAllBack, waitingDrafts } from '../composer/queued.ts'
 import { Button } from '../controls/button.tsx'
 import { useToasts } from '../controls/toasts.tsx'
 import { dateOf } from '../format.ts'
@@ -24,8 +26,14 @@ export function Operations({ conversationId }: { conversationId: string }) {
   if (items.length === 0) return null
   function move({ operation, is_undone, summary }: OperationView): void {
     void attempt(async () => {
-      await (is_undone ? server.redo({ operation }) : server.undo({ operation }))
-      show({ message: text.operations.done(is_undone, summary), conversationId })
+      const drafts = await waitingDrafts(conversationId)
+      const { cleared } = await (is_undone ? server.redo({ operation }) : server.undo({ operation }))
+      takeAllBack(conversationId, cleared, drafts)
+      show({
+        message: text.operations.done(is_undone, summary),
+        details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+        conversationId,
+      })
     }).finally(() => {
       void queries.invalidateQueries({ queryKey: key })
       refresh(conversationId)

@@ -90,6 +90,17 @@ const BEGIN_MS = 2000
 export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { ledger, clock } = deps
 
+  /** The mode `edit` answers approvals in advance, and a hosted agent may change files without asking: both need the scope for it. */
+  function assertMayFree(caller: Token, { mode, agent = null }: Settings): void {
+    if (mode === 'edit' || agent !== null) assertScope(caller, 'workspace:write')
+    const known = deps.listAgents().map(({ name }) => name)
+    if (agent !== null && !known.includes(agent))
+      throw new WaymarkError(
+        'invalid_request',
+        `There is no agent named ${agent}. Known: ${known.join(', ')}.`,
+      )
+  }
+
   app.openapi(create, async (c) => {
     const { title, workspace_id = deps.workspaceId, ...settings } = c.req.valid('json')
     assertMayFree(c.get('caller'), settings)
@@ -127,9 +138,7 @@ export function addConversationRoutes(app: OpenAPIHono<AppEnv>, deps: AppDepende
 
   /** Takes the first checkpoint (W1). The response doesn't wait longer than BEGIN_MS: large projects take a while. */
   async function begin(tenant: string, id: string): Promise<void> {
-    const started = deps.sessions.start(tenant, conversationId(id)).catch((error: unknown) => {
-      deps.log.error({ err: error, conversation: id }, 'the first checkpoint failed')
-    })
+    const started = deps.sessions.start(tenant, conversationId(id))
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, BEGIN_MS)
@@ -223,9 +232,4 @@ function parseListCursor(text: string): ListPlace {
   } catch (cause) {
     throw new WaymarkError('bad_cursor', 'Invalid cursor for this list.', { cause })
   }
-}
-
-/** The mode `edit` answers approvals in advance, and a hosted agent may change files without asking: both need the scope for it. */
-function assertMayFree(caller: Token, { mode, agent }: Settings): void {
-  if (mode === 'edit' || (agent ?? null) !== null) assertScope(caller, 'workspace:write')
 }

@@ -2,9 +2,9 @@ import { createRoute, type OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import {
   operationListSchema,
-  operationSchema,
   operationsQuery,
   type Undo,
+  undoneSchema,
   undoSchema,
 } from '../../protocol/api/operations.ts'
 import { WaymarkError } from '../../protocol/errors.ts'
@@ -23,7 +23,7 @@ const list = createRoute({
 
 const body = { content: { 'application/json': { schema: undoSchema } } }
 const responses = {
-  200: json(operationSchema, 'The operation'),
+  200: json(undoneSchema, 'The operation'),
   ...problems,
   409: problem('There is nothing to undo, or files are in use'),
 }

@@ -183,11 +183,11 @@ const removeRule = createRoute({
 export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): void {
   const { clock } = deps
 
-  /** Rejects a message that no worker could ever claim. */
+  /** Rejects a message in a conversation without files, and one that no worker could ever claim. */
   async function refuseForeign(tenant: string, id: ConversationId): Promise<void> {
     const { workspace_id } = await deps.ledger.conversation(tenant, id)
-    if (workspace_id !== null && !deps.sessions.isHere(workspace_id))
-      throw workspaceNotHere(workspace_id, deps.workspaceId)
+    const isElsewhere = workspace_id !== null && deps.isOnlyServer && !deps.sessions.isHere(workspace_id)
+    if (workspace_id === null || isElsewhere) throw workspaceNotHere(workspace_id, deps.workspaceId)
   }
 
   app.openapi(send, async (c) => {
@@ -204,7 +204,7 @@ export function addRunRoutes(app: OpenAPIHono<AppEnv>, deps: AppDependencies): v
       ...(await extrasOf(deps.attachments, message)),
       mayChangeFiles: scopes.includes('workspace:write'),
     }
-    if (deps.isOnlyServer) await refuseForeign(tenant, id)
+    await refuseForeign(tenant, id)
     const isStreamed = wantsStream(c)
     // Read the head before enqueueing, because the run may start immediately.
     const head = isStreamed ? await deps.ledger.line(tenant, id) : null

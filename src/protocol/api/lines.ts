@@ -61,7 +61,7 @@ export const familySchema = z
   .meta({ id: 'Family' })
 export type Family = z.infer<typeof familySchema>
 
-const clearedSchema = z.array(z.object({ message_id: z.string(), content: z.string() }))
+export const clearedSchema = z.array(z.object({ message_id: z.string(), content: z.string() }))
 
 export const deletedMessageSchema = z
   .object({

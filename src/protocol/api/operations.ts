@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { pagedQuery } from './fields.ts'
+import { clearedSchema } from './lines.ts'
 
 export const operationKinds = [
   'message.deleted',
@@ -30,6 +31,14 @@ export const operationSchema = z
   })
   .meta({ id: 'Operation' })
 export type OperationView = z.infer<typeof operationSchema>
+
+export const undoneSchema = operationSchema
+  .extend({
+    /** Messages that waited in the queue and were removed from it. */
+    cleared: clearedSchema,
+  })
+  .meta({ id: 'Undone' })
+export type Undone = z.infer<typeof undoneSchema>
 
 export const operationListSchema = z
   .object({ items: z.array(operationSchema), next_cursor: z.string().nullable() })

@@ -10,6 +10,7 @@ import { keepTables } from './migrations/0007-keep.ts'
 import { growthTables } from './migrations/0008-growth.ts'
 import { searchTables } from './migrations/0009-search.ts'
 import { operationTables } from './migrations/0010-operations.ts'
+import { undoneAt } from './migrations/0011-undone-at.ts'
 import { hasColumn, repairEdited } from './repair-edited.ts'
 
 /** Migrations are numbered and forward-only; a fresh database takes the same path as an old one. */
@@ -26,6 +27,7 @@ const migrations: Record<string, readonly Statement[]> = {
   '0008-growth': growthTables,
   '0009-search': searchTables,
   '0010-operations': operationTables,
+  '0011-undone-at': undoneAt,
 }
 
 const words = {

@@ -263,7 +263,8 @@ export interface Schema {
     kind: string
     /** JSON. */
     details: string
-    is_undone: number
+    /** In milliseconds; 0 if it is not undone. */
+    undone_at: number
   }
   counters: {
     name: string

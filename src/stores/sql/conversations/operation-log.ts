@@ -18,13 +18,21 @@ export interface NewOperation {
 }
 
 /** Notes an operation in the transaction that carries it out, or that an earlier one was undone or redone. */
-export function* noteOperation({ db }: Dialect, operation: NewOperation): Script<void> {
+export function* noteOperation(dialect: Dialect, operation: NewOperation): Script<void> {
+  const { db } = dialect
   const { tenant, conversationId, by, at, kind, details, undoing } = operation
   if (undoing) {
+    const known = yield* findOperation(dialect, { tenant, no: undoing.operation })
+    if (!known) return
+    const { redo_message_id: _, ...rest } = known.details
+    const left = undoing.isUndone ? details.left_message_id : null
     yield* all(
       db
         .updateTable('operations')
-        .set({ is_undone: undoing.isUndone ? 1 : 0 })
+        .set({
+          undone_at: undoing.isUndone ? at : 0,
+          details: JSON.stringify({ ...rest, ...(left ? { redo_message_id: left } : {}) }),
+        })
         .where('no', '=', undoing.operation)
         .where('tenant_id', '=', tenant),
     )
@@ -38,7 +46,7 @@ export function* noteOperation({ db }: Dialect, operation: NewOperation): Script
       by_whom: by,
       kind,
       details: JSON.stringify(details),
-      is_undone: 0,
+      undone_at: 0,
     }),
   )
 }
@@ -75,8 +83,8 @@ export function* findOperation(
 }
 
 /**
- * Undo takes the last operation that is not undone. Redo takes the first one that was undone and that no other operation has
- * followed since.
+ * Undo takes the last operation that is not undone. Redo takes the one that was undone last, unless a new operation has followed
+ * since.
  */
 export function* nextOperation(
   { db }: Dialect,
@@ -88,16 +96,16 @@ export function* nextOperation(
     .selectAll()
     .where('tenant_id', '=', tenant)
     .$if(conversationId !== null, (found) => found.where('conversation_id', '=', conversationId ?? ''))
-  const done = yield* first(own.where('is_undone', '=', 0).orderBy('no', 'desc').limit(1))
-  if (what === 'undo') return done ? asOperation(done) : null
+  if (what === 'undo') {
+    const done = yield* first(own.where('undone_at', '=', 0).orderBy('no', 'desc').limit(1))
+    return done ? asOperation(done) : null
+  }
   const undone = yield* first(
-    own
-      .where('is_undone', '=', 1)
-      .where('no', '>', done?.no ?? 0)
-      .orderBy('no')
-      .limit(1),
+    own.where('undone_at', '>', 0).orderBy('undone_at', 'desc').orderBy('no').limit(1),
   )
-  return undone ? asOperation(undone) : null
+  if (!undone) return null
+  const newer = yield* first(own.where('at', '>', timestamp(undone.undone_at)).limit(1))
+  return newer ? null : asOperation(undone)
 }
 
 function asOperation(row: Omit<Schema['operations'], 'no'> & { no: number }): Operation {
@@ -108,6 +116,6 @@ function asOperation(row: Omit<Schema['operations'], 'no'> & { no: number }): Op
     kind: row.kind as OperationKind,
     conversationId: row.conversation_id as ConversationId,
     details: JSON.parse(row.details) as OperationDetails,
-    isUndone: row.is_undone === 1,
+    isUndone: row.undone_at > 0,
   }
 }

@@ -4,12 +4,13 @@ import { changeConversation, removeConversation, undoRemoveConversation } from '
 import { createConversation } from './create-conversation.ts'
 import { answeredBefore } from './idempotency.ts'
 import { findOperation, listOperations, nextOperation } from './operation-log.ts'
-import { listConversations, ownsConversation, readConversation } from './read-conversations.ts'
+import { listConversations, ownsConversation, presenceOf, readConversation } from './read-conversations.ts'
 import { readStats } from './read-stats.ts'
 import { searchLedger } from './search-ledger.ts'
 
 export const reads = {
   readConversation: read(readConversation),
+  presenceOf: read(presenceOf),
   ownsConversation: read(ownsConversation),
   listConversations: read(listConversations, { isSlow: ({ search }) => search !== null, hasBudget: true }),
   searchLedger: read(searchLedger, { isSlow: true, hasBudget: true }),

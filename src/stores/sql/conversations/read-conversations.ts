@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { ConversationsQuery } from '../../../core/ledger.ts'
+import type { ConversationsQuery, Presence } from '../../../core/ledger.ts'
 import { searchable } from '../../../core/projection.ts'
 import { chainExpiry } from '../../../core/request-plan.ts'
 import type { Conversation, Settings } from '../../../protocol/api/conversations.ts'
 import type { Dialect } from '../dialect.ts'
 import { noConversation, type Refusable } from '../refusal.ts'
-import { all, type Script } from '../script.ts'
+import { all, first, type Script } from '../script.ts'
 import { withTitles } from './first-messages.ts'
 
 export function* readConversation(
@@ -14,6 +14,21 @@ export function* readConversation(
 ): Script<Refusable<Conversation>> {
   const rows = yield* describe(dialect, sql`c.id = ${query.id}`, query.tenant, 1)
   return rows[0] ?? noConversation
+}
+
+export function* presenceOf(
+  { db }: Dialect,
+  { tenant, id }: { tenant: string; id: string },
+): Script<Presence> {
+  const found = yield* first(
+    db
+      .selectFrom('conversations')
+      .select(['deleted_at', 'is_expired'])
+      .where('id', '=', id)
+      .where('tenant_id', '=', tenant),
+  )
+  if (!found || found.is_expired === 1) return 'gone'
+  return found.deleted_at === null ? 'present' : 'deleted'
 }
 
 /** Includes deleted conversations: their owner may undelete them. */

@@ -100,11 +100,12 @@ function newestHits(dialect: Dialect, query: LedgerSearch) {
       : sql`above cross join lateral (
           select * from searched s where s.segment = above.segment order by s.seq desc limit ${NEWEST}
         ) s`
+  // With a join, Postgres reads the newest rows once for each conversation.
+  const tenantOf = sql`(select c.tenant_id from conversations c where c.id = s.conversation_id)`
   return {
     compile: () =>
       sql<HitRow>`${ancestry(query.conversationId)} select ${columns} from ${newest}
-        join conversations c on c.id = s.conversation_id
-        where ${hasWords} and ${filters(query)} ${newestFirst} limit ${BATCH}`.compile(db),
+        where ${hasWords} and ${filters(query, tenantOf)} ${newestFirst} limit ${BATCH}`.compile(db),
   }
 }
 
@@ -114,8 +115,10 @@ function indexedHits(dialect: Dialect, query: LedgerSearch, offset: number) {
   const hits = name === 'sqlite' ? sqliteHits(query) : postgresHits(query)
   return {
     compile: () =>
-      sql<HitRow>`${ancestry(query.conversationId)} select ${columns} from ${hits} and ${filters(query)} and ${withinBudget}
-        ${newestFirst} limit ${BATCH} offset ${offset}`.compile(db),
+      sql<HitRow>`${ancestry(query.conversationId)} select ${columns} from ${hits}
+        and ${filters(query, sql`c.tenant_id`)} and ${withinBudget} ${newestFirst} limit ${BATCH} offset ${offset}`.compile(
+        db,
+      ),
   }
 }
 
@@ -143,8 +146,11 @@ function postgresHits({ terms, conversationId }: LedgerSearch): RawBuilder<unkno
   return conversationId === null ? rows : sql`${rows} and s.segment in (select segment from above)`
 }
 
-function filters({ tenant, kinds, tool, path, since, until }: LedgerSearch): RawBuilder<unknown> {
-  const parts = [sql`c.tenant_id = ${tenant}`]
+function filters(
+  { tenant, kinds, tool, path, since, until }: LedgerSearch,
+  tenantOf: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  const parts = [sql`${tenantOf} = ${tenant}`]
   if (kinds !== null) parts.push(sql`s.kind in (${sql.join([...kinds])})`)
   if (tool !== null) parts.push(sql`s.tool = ${tool}`)
   if (path !== null) {
