@@ -103,7 +103,8 @@ function itemEntries(item: Record<string, unknown>, at: string): SessionEntry[] 
       if (!callId) return []
       const { content, success } = asObject(item.output)
       const output = asString(item.output) ?? asString(content) ?? textOf(content ?? item.output)
-      return [{ type: 'output', at, call_id: callId, output, is_error: success === false }]
+      const hasFailed = success === false || exitCode(output) > 0
+      return [{ type: 'output', at, call_id: callId, output, is_error: hasFailed }]
     }
     default:
       return []
@@ -163,4 +164,11 @@ function isText(value: unknown): value is string {
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+/** Codex puts a command's exit code into the lines before its output; 0 if there is none. */
+function exitCode(output: string): number {
+  const end = output.indexOf('\nOutput:')
+  const head = end < 0 ? '' : output.slice(0, Math.min(end, 1000))
+  return Number(/^Process exited with code (\d+)$/m.exec(head)?.[1] ?? 0)
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 const MOST_FILES = 100_000
 
-/** The files with such a name, at most so deep below the folder, sorted; none if there is no such folder. Follows no links. */
+/** The files with a matching name, up to `depth` levels below the folder, sorted; none if it is missing. Follows no links. */
 export async function filesBelow(
   folder: string,
   { depth, name }: { depth: number; name: RegExp },

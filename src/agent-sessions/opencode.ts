@@ -44,16 +44,21 @@ export async function* opencodeSessions({ home, variables }: SessionPlaces): Asy
     const startedAt = asTime(time_created)
     // A session with a parent is the work of a sub-agent, which its parent's call reports.
     if (startedAt === null || parent_id !== null) continue
+    const named = asString(title)?.replaceAll('\0', '').slice(0, 500)
     const session = { agent: 'opencode' as const, id, folder: asString(directory), startedAt, bytes: 0 }
-    yield { ...session, entries: () => entriesOf(file, { id, directory, title, startedAt }) }
+    yield {
+      ...session,
+      // Not an entry: opencode renames its sessions.
+      ...(named ? { title: named } : {}),
+      entries: () => entriesOf(file, { id, directory, startedAt }),
+    }
   }
 }
 
 async function* entriesOf(
   file: string,
-  { id, directory, title, startedAt }: { id: string; directory: string; title: unknown; startedAt: string },
+  { id, directory, startedAt }: { id: string; directory: string; startedAt: string },
 ): AsyncGenerator<SessionEntry> {
-  yield { type: 'title', at: startedAt, title: (asString(title) ?? '').slice(0, 500) }
   const messages = inDatabase(file, (database) =>
     database
       .prepare('select id, time_created, data from message where session_id = ? order by time_created, id')
@@ -110,6 +115,8 @@ function callEntries(part: Record<string, unknown>, at: string, folder: string):
   if (!id || !name) return [{ type: 'other', at, kind: 'tool', entry: part }]
   const input = JSON.stringify(state.input ?? {})
   const isError = state.status === 'error'
+  const { exit } = asObject(state.metadata)
+  const hasFailed = isError || (typeof exit === 'number' && exit !== 0)
   const output = asString(isError ? state.error : state.output)
   const ended = asTime(asObject(state.time).end) ?? at
   return [
@@ -117,7 +124,7 @@ function callEntries(part: Record<string, unknown>, at: string, folder: string):
     ...(isError ? [] : editsOf(name, state, id, ended, folder)),
     ...(output === null
       ? []
-      : [{ type: 'output' as const, at: ended, call_id: id, output, is_error: isError }]),
+      : [{ type: 'output' as const, at: ended, call_id: id, output, is_error: hasFailed }]),
   ]
 }
 

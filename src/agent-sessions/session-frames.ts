@@ -71,11 +71,12 @@ export function createSessionFrames(deps: {
     if (run) return run
     const usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, requests: 0 }
     const id = derivedId('run', Date.parse(at), conversationId, index)
+    introduced = null
     run = { id, items: 0, characters: 0, said: [], calls: new Map(), usage }
     return run
   }
 
-  /** Names the agent and its model where they are new. */
+  /** Names the agent and its model, in each run and where they are new. */
   function introduce(): void {
     const name = `${agent} ${model}`
     if (name === introduced) return

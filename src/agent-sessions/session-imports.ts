@@ -66,11 +66,14 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
     let digest = ''
     let isChanged = false
     let stored = already.head
+    let recorded = already.entries
 
     const flush = async () => {
       const parts = frames.take()
       await Promise.all(keeping.splice(0))
-      if (parts.length === 0) return
+      // Record new entries even if they made no frames, so that the next import skips them.
+      if (parts.length === 0 && (report.added === 0 || report.entries === recorded)) return
+      recorded = report.entries
       const timestamp = parts.at(-1)?.timestamp ?? head.started_at
       const { agent, session_id, folder } = head
       const marker = {
@@ -143,7 +146,8 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
 
   async function create(tenant: string, id: ConversationId, head: SessionHead): Promise<number> {
     const startedAt = Date.parse(head.started_at)
-    const frame = { kind: 'conversation.created' as const }
+    const { title } = head
+    const frame = { kind: 'conversation.created' as const, ...(title === undefined ? {} : { title }) }
     const where = head.is_here ? workspaceId : null
     const { conversation } = await ledger.create({
       tenant,
@@ -182,5 +186,5 @@ function noteOther(report: SessionImport, entry: SessionEntry): void {
   if (entry.type !== 'other') return
   const known = Object.hasOwn(report.others, entry.kind)
   if (!known && Object.keys(report.others).length >= MOST_KINDS) return
-  report.others[entry.kind] = (report.others[entry.kind] ?? 0) + 1
+  report.others[entry.kind] = (known ? (report.others[entry.kind] ?? 0) : 0) + 1
 }

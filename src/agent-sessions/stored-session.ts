@@ -7,6 +7,7 @@ export interface StoredSession {
   /** The folder where the agent worked. */
   folder: string | null
   startedAt: string
+  title?: string
   bytes: number
   /** The entries in their order. An answer that is not complete yet is left for the next import. */
   entries(): AsyncIterable<SessionEntry>

@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { Readable } from 'node:stream'
+import { acceptableHead, acceptableLine } from '../agent-sessions/acceptable.ts'
 import { findSessions } from '../agent-sessions/find-sessions.ts'
 import type { StoredSession } from '../agent-sessions/stored-session.ts'
 import { type Client, ConnectionError, RequestError } from '../client/index.ts'
@@ -64,7 +65,14 @@ async function importOne(
 ): Promise<void> {
   const { agent, id: session_id, folder, startedAt } = session
   try {
-    const head = { agent, session_id, folder, is_here: isHere, started_at: startedAt }
+    const head = {
+      agent,
+      session_id,
+      folder,
+      is_here: isHere,
+      started_at: startedAt,
+      ...(session.title === undefined ? {} : { title: session.title }),
+    }
     const report = await client.importSession(
       Readable.toWeb(Readable.from(bytesOf(head, session))) as ReadableStream,
     )
@@ -80,9 +88,9 @@ async function importOne(
 
 async function* bytesOf(head: SessionHead, session: StoredSession): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder()
-  let piece = `${JSON.stringify(head)}\n`
+  let piece = `${JSON.stringify(acceptableHead(head))}\n`
   for await (const entry of session.entries()) {
-    piece += `${JSON.stringify(entry)}\n`
+    piece += `${acceptableLine(entry)}\n`
     if (piece.length < PIECE) continue
     yield encoder.encode(piece)
     piece = ''
@@ -127,9 +135,7 @@ function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
   if (done.length + failed.length + elsewhere === 0)
     return console.log(`No sessions of ${agent} were found on this machine.`)
   const changed = done.filter(({ added }) => added > 0).length
-  console.log(
-    bold(`${count(changed, 'session')} of ${agent} imported, ${done.length - changed} without anything new.`),
-  )
+  console.log(bold(`Imported ${count(changed, `${agent} session`)}; ${done.length - changed} unchanged.`))
   if (kept > 0) {
     const most = [...others].sort((a, b) => b[1] - a[1]).slice(0, 5)
     const shown = most.map(([kind, many]) => `${printable(kind)} ${many.toLocaleString('en')}`).join(', ')
@@ -138,5 +144,5 @@ function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
     )
   }
   if (elsewhere > 0)
-    console.log(`${count(elsewhere, 'session')} of other folders not imported; add --all for them.`)
+    console.log(`${count(elsewhere, 'session')} from other folders skipped; use --all to include them.`)
 }

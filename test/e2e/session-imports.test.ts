@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { acceptableHead, acceptableLine } from '../../src/agent-sessions/acceptable.ts'
 import { findSessions } from '../../src/agent-sessions/find-sessions.ts'
 import type { StoredSession } from '../../src/agent-sessions/stored-session.ts'
 import type { SessionAgent, SessionEntry, SessionImport } from '../../src/protocol/api/agent-sessions.ts'
@@ -58,9 +59,9 @@ describe('sessions of other agents', () => {
   }
 
   async function send(session: StoredSession, isHere = true): Promise<SessionImport> {
-    const { agent, id: session_id, folder, startedAt: started_at } = session
+    const { agent, id: session_id, folder, startedAt: started_at, title } = session
     const lines = [
-      { agent, session_id, folder, is_here: isHere, started_at },
+      { agent, session_id, folder, is_here: isHere, started_at, title },
       ...(await Array.fromAsync(session.entries())),
     ]
     return await sendLines(lines)
@@ -140,6 +141,22 @@ describe('sessions of other agents', () => {
     })
   })
 
+  it('[W7] of other folders change no files, and forks of them have checkpoints of the project', async () => {
+    const at = '2026-01-01T00:00:00.000Z'
+    const head = { agent: 'claude', session_id: 's', folder: '/srv/other', is_here: false, started_at: at }
+    const { conversation_id: id } = await sendLines([head, { type: 'message', at, text: 'hello' }])
+    await expect(server.client.sendMessage(id, { content: 'hi' })).rejects.toMatchObject({
+      code: 'workspace_not_here',
+    })
+    const fork = await server.client.fork(id, {})
+    await ask(server, fork.id, '!write_to_file {"path":"new.txt","content":"new"}')
+    const { items } = await server.client.checkpoints(fork.id, {})
+    expect(items.map(({ label }) => label)).toContain('Initial checkpoint')
+    const copy = await server.client.fork(id, { files: 'copy' })
+    await ask(server, copy.id, '!write_to_file {"path":"own.txt","content":"own"}')
+    expect((await server.client.checkpoints(copy.id, {})).items.length).toBeGreaterThan(0)
+  })
+
   it('that go on after an import are completed by the next one', async () => {
     const file = install('claude')
     const { conversation_id: id } = await importOnly('claude')
@@ -178,13 +195,68 @@ describe('sessions of other agents', () => {
     expect(await importOnly('claude')).toMatchObject({ status: 'continued', added: 0 })
   })
 
-  it('that changed before the place that was imported are left alone', async () => {
+  it('are left unchanged if their imported part has changed since', async () => {
     const file = install('opencode')
     await importOnly('opencode')
     const database = new Database(file)
     database.exec(`update part set data = replace(data, 'the first answer', 'another answer')`)
     database.close()
     expect(await importOnly('opencode')).toMatchObject({ status: 'changed', added: 0 })
+  })
+
+  it('are continued after the agent has changed their title', async () => {
+    const file = install('opencode')
+    const first = await importOnly('opencode')
+    const database = new Database(file)
+    database.exec("update session set title = 'another title'")
+    database.close()
+    expect(await importOnly('opencode')).toMatchObject({ status: 'present' })
+    expect((await server.client.conversation(first.conversation_id)).is_titled).toBe(true)
+  })
+
+  it('have entries that the server would refuse kept as they are', async () => {
+    const at = '2026-01-01T00:00:00.000Z'
+    const odd: SessionEntry[] = [
+      { type: 'message', at, text: 'hello' },
+      { type: 'call', at, call_id: 'c'.repeat(2000), name: 'Bash', input: '{}' },
+      { type: 'call', at, call_id: 'one', name: 'B\0ash', input: '{}' },
+      { type: 'edit', at, call_id: null, path: '', change: 'added', diff: null },
+      { type: 'title', at, title: `a\0${'b'.repeat(600)}` },
+      { type: 'other', at, kind: 'constructor', entry: 1 },
+      { type: 'other', at, kind: 'constructor', entry: 2 },
+    ]
+    const head = acceptableHead({
+      agent: 'claude',
+      session_id: 's',
+      folder: '/with/\0',
+      is_here: true,
+      started_at: at,
+    })
+    const report = await sendLines([head, ...odd.map((entry) => JSON.parse(acceptableLine(entry)) as object)])
+    expect(report).toMatchObject({ entries: 7, others: { 'odd call': 2, 'odd edit': 1, constructor: 2 } })
+    expect((await server.client.conversation(report.conversation_id)).title).toBe(`a${'b'.repeat(499)}`)
+  })
+
+  it('show the files at each event, though an edit is of a file outside the project', async () => {
+    const at = '2026-01-01T00:00:00.000Z'
+    const head = { agent: 'claude', session_id: 's', folder: '/srv', is_here: true, started_at: at }
+    const edits = ['/home/ada/plan.md', '../x', 'a//b', '.git/config', 'in.txt'].map((path) => ({
+      type: 'edit',
+      at,
+      call_id: null,
+      path,
+      change: 'added',
+      diff: '@@ -0,0 +1 @@\n+x\n',
+    }))
+    const { conversation_id: id } = await sendLines([head, { type: 'message', at, text: 'hello' }, ...edits])
+    const { head_event_number } = await server.client.conversation(id)
+    await ask(server, id, 'go on')
+    const found = new Set<string>()
+    for (let event = 1; event <= head_event_number; event++) {
+      const { items } = await server.client.files(id, { at: event })
+      for (const path of items) found.add(path)
+    }
+    expect([...found]).toEqual(['in.txt'])
   })
 
   it('keep entries of unknown kinds and unreadable lines, and count them', async () => {
@@ -274,11 +346,11 @@ describe('sessions of other agents', () => {
       const args = [cli, 'import', '--from', 'claude', '--project', project, ...more]
       return (await promisify(execFile)(process.execPath, args, { env })).stdout
     }
-    expect(await importing()).toContain('1 session of other folders not imported; add --all for them.')
+    expect(await importing()).toContain('1 session from other folders skipped; use --all to include them.')
     expect(await importing('--all')).toMatch(
-      /^imported {2}conv_\S+ {2}\d+ new entries\n1 session of claude imported/,
+      /^imported {2}conv_\S+ {2}\d+ new entries\nImported 1 claude session; 0 unchanged\./,
     )
-    expect(await importing('--all')).toContain('0 sessions of claude imported, 1 without anything new.')
+    expect(await importing('--all')).toContain('Imported 0 claude sessions; 1 unchanged.')
     const { sessions } = JSON.parse(await importing('--all', '--json')) as { sessions: SessionImport[] }
     expect(sessions).toMatchObject([{ status: 'present', added: 0 }])
   })

@@ -23,6 +23,8 @@ export const sessionHeadSchema = z.strictObject({
   /** True if that is in the server's project: then the conversation works on the project's files. */
   is_here: z.boolean(),
   started_at: at,
+  /** The session's title, where the agent may change it; other titles are entries. */
+  title: text(500).min(1).optional(),
 })
 export type SessionHead = z.infer<typeof sessionHeadSchema>
 
