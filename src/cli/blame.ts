@@ -20,8 +20,9 @@ export function blameCommand(): Command {
     .addHelpText(
       'after',
       `
-The lines come from checkpoints and edits of all conversations in the project, also under the file's earlier names. "outside" is
-a person or another program; "unknown" is a change that a call may have made or not.
+The authors come from checkpoints and edits of all conversations in the project, also under the file's
+earlier names. "outside" is a person or another program; "unknown" is a change that a call may or may not have
+made.
 
 Examples:
   waymark blame src/basket.ts

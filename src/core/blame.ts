@@ -6,8 +6,8 @@ export interface Blame<A> {
   /** The file is now this text; null if it is gone. Lines that are new are the author's. */
   set(text: string | null, author: A): void
   /**
-   * The same for a version that another program or a restore has left: if the file was like this before, its lines are again
-   * those of their authors then.
+   * Like `set`, for a version that another program or a restore left: if the file had this text before, its lines get back
+   * the authors that they had then.
    */
   observe(text: string | null, author: A): void
   text(): string | null

@@ -94,7 +94,7 @@ describe('adopting the files of a fork', () => {
     expect(read(project, 'a.txt')).toBe('fork again\n')
   })
 
-  it('[W11] offers a conflict again, and everything that was undone', async () => {
+  it('[W11] lists a skipped conflict again, and adopts files again after an undone adoption', async () => {
     put(project, 'a.txt', 'base\n')
     put(project, 'b.txt', 'base\n')
     const { forkId, copy } = await fork()
@@ -164,7 +164,7 @@ describe('adopting the files of a fork', () => {
     expect(statSync(join(project, 'sub/c.txt')).mode & 0o777).toBe(0o755)
   })
 
-  it('[W11] brings all changes of a fork of a fork, and counts each target by itself', async () => {
+  it('[W11] adopts all changes of a fork of a fork, and tracks adoptions per target', async () => {
     put(project, 'a.txt', 'base\n')
     const { forkId, copy } = await fork()
     put(copy, 'a.txt', 'fork\n')
@@ -196,7 +196,7 @@ describe('adopting the files of a fork', () => {
     await server.client.stop(id)
   })
 
-  it('[W11] merges like a comparison of each file with the last common state, however often', {
+  it('[W11] matches a three-way comparison of each file, over repeated adoptions', {
     timeout: 600_000,
   }, async () => {
     const files = names.slice(0, 4)

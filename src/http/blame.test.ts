@@ -101,6 +101,28 @@ describe('blame', () => {
     ])
   })
 
+  it('follows a file that was renamed before any checkpoint had it, or its last edit', async () => {
+    await say('first', write('one\ntwo\nthree\n'))
+    renameSync(at('a.txt'), at('b.txt'))
+    expect(await blamed('b.txt')).toEqual(
+      ['one', 'two', 'three'].map((line) => `${line} — own: first (write_to_file)`),
+    )
+    await say('look')
+    const replaced = { path: 'b.txt', search: 'two', replace: 'two and a half' }
+    await say('second', `!replace_in_file ${JSON.stringify(replaced)}`)
+    renameSync(at('b.txt'), at('c.txt'))
+    writeFileSync(at('c.txt'), `${readFileSync(at('c.txt'), 'utf8')}by a person\n`)
+    const lines = [
+      'one — own: first (write_to_file)',
+      'two and a half — own: second (replace_in_file)',
+      'three — own: first (write_to_file)',
+      'by a person — outside',
+    ]
+    expect(await blamed('c.txt')).toEqual(lines)
+    await say('look again')
+    expect(await blamed('c.txt')).toEqual(lines)
+  })
+
   it('keeps the authors of lines that a restore brings back, and of files that a fork has copied', async () => {
     await say('first', write('one\ntwo\n'))
     await say('second', write('three\n'))

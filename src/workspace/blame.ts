@@ -20,16 +20,66 @@ interface Then {
   isRenamed: boolean
 }
 
-/** The file's names in these checkpoints and now, newest first: its edits are found by them. */
+export interface EarlierPaths {
+  /** The file's names in the checkpoints and now, newest first: its edits are found by them. */
+  paths: string[]
+  /** Where the file appears without an earlier name; null if the first checkpoint has it. */
+  born: Born | null
+}
+
+export interface Born {
+  /** The last checkpoint that lacks it. */
+  after: string
+  /** The checkpoint that has it first; null if only the current files do. */
+  in: string | null
+  text: string
+}
+
+/** A name that a file had only between two checkpoints: an edit created it, and it was renamed before the next checkpoint. */
+export interface FirstName {
+  path: string
+  in: string | null
+}
+
 export async function earlierPaths(
   git: Git,
   checkpoints: readonly string[],
   path: string,
   now: string,
-): Promise<string[]> {
-  const trees = await treesOf(git, await storedAmong(git, checkpoints))
-  const found = await follow(git, [...trees, now], fromShown(path))
-  return [...new Set(found.toReversed().map((file) => shownPath(file.path)))]
+): Promise<EarlierPaths> {
+  const stored = await storedAmong(git, checkpoints)
+  const found = await follow(git, [...(await treesOf(git, stored)), now], fromShown(path))
+  const paths = [...new Set(found.toReversed().map((file) => shownPath(file.path)))]
+  const first = found.findIndex((file) => file.entry !== null)
+  const after = stored[first - 1]
+  const text = after === undefined ? null : await textOf(git, found[first]?.entry ?? null)
+  return {
+    paths,
+    born: after === undefined || text === null ? null : { after, in: stored[first] ?? null, text },
+  }
+}
+
+/** The created file whose text is most like this one, which has another name by now; null if none is alike. */
+export function createdAs(
+  text: string,
+  created: readonly { path: string; diff: string | null }[],
+): string | null {
+  let best: string | null = null
+  let most = SIMILAR
+  for (const { path, diff } of created.slice(0, MOST_CANDIDATES)) {
+    const before = diff === null ? null : patched('', diff)
+    const shared = before === null ? 0 : likeness(before, text)
+    if (shared <= most) continue
+    best = path
+    most = shared
+  }
+  return best
+}
+
+/** The share of lines that two texts have in common. */
+function likeness(one: string, other: string): number {
+  const [lines, others] = [one.split('\n'), new Set(other.split('\n'))]
+  return lines.filter((line) => others.has(line)).length / Math.max(lines.length, others.size, 1)
 }
 
 /** The authors of a file's lines, from its versions in checkpoints and the edits between them, oldest first. */
@@ -38,6 +88,7 @@ export async function blameFile(
   all: readonly BlameStep[],
   path: string,
   now: string,
+  firstName: FirstName | null,
 ): Promise<BlamedFile> {
   const known = new Set(
     await storedAmong(
@@ -46,15 +97,21 @@ export async function blameFile(
     ),
   )
   const steps = all.filter((step) => !('checkpoint' in step) || known.has(step.checkpoint))
-  const trees = await treesOf(
-    git,
-    steps.flatMap((step) => ('checkpoint' in step ? step.checkpoint : [])),
-  )
+  const checkpoints = steps.flatMap((step) => ('checkpoint' in step ? step.checkpoint : []))
+  const trees = await treesOf(git, checkpoints)
   const found = await follow(git, [...trees, now], fromShown(path))
   const blame = createBlame<BlameAuthor>()
   /** An edit's outcome is not known: what has changed at the next checkpoint may be its own or not. */
   let isUnsure = false
   let at = 0
+  /** True if the file has the edit's path at the next checkpoint, or had it before it was renamed. */
+  const isOfFile = (edit: BlameEdit, next: number) => {
+    const isAt = (index: number) => edit.path === shownPath(found[index]?.path ?? '')
+    if (isAt(next)) return true
+    if (edit.change === 'deleted') return false
+    const isFirst = edit.path === firstName?.path && (checkpoints[next] ?? null) === firstName.in
+    return isFirst || (found[next]?.isRenamed === true && isAt(next - 1))
+  }
   const observe = async (author: BlameAuthor) => {
     blame.observe(await textOf(git, found[at]?.entry ?? null), isUnsure ? 'unknown' : author)
     isUnsure = false
@@ -62,7 +119,7 @@ export async function blameFile(
   }
   for (const step of steps) {
     if ('checkpoint' in step) await observe(step.author)
-    else if (step.edit.path === shownPath(found[at]?.path ?? ''))
+    else if (isOfFile(step.edit, at))
       isUnsure = !(await applyEdit(git, blame, step.edit, found[at]?.isRenamed ?? false))
   }
   await observe('outside')
@@ -153,12 +210,11 @@ async function renamedFrom(
   if (same) return same
   const text = await textOf(git, added)
   if (text === null) return null
-  const lines = new Set(text.split('\n'))
   let best: { path: BytePath; entry: TreeEntry } | null = null
   let most = SIMILAR
   for (const one of gone.slice(0, MOST_CANDIDATES)) {
-    const old = (await textOf(git, one.entry))?.split('\n') ?? []
-    const shared = old.filter((line) => lines.has(line)).length / Math.max(old.length, lines.size, 1)
+    const old = await textOf(git, one.entry)
+    const shared = old === null ? 0 : likeness(old, text)
     if (shared <= most) continue
     best = one
     most = shared

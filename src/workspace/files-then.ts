@@ -24,6 +24,8 @@ export async function withEdits(
   const changed = new Map<BytePath, TreeEntry | null>()
   const unsure = new Map<BytePath, string>()
   for (const edit of edits) {
+    // An imported edit may be of a file outside the project.
+    if (!isInProject(edit.path)) continue
     const path = toBytePath(edit.path)
     // After an edit without a diff the content is unknown, until a later edit deletes the file.
     if (unsure.has(path) && edit.change !== 'deleted') continue
@@ -39,6 +41,11 @@ export async function withEdits(
     tree: await treeWith(git, objects, tree, changed),
     unsure: [...unsure].map(([path, reason]) => ({ path: shownPath(path), reason })),
   }
+}
+
+/** False for paths that no tree can have. */
+function isInProject(path: string): boolean {
+  return path.split('/').every((name) => !['', '.', '..', '.git'].includes(name.toLowerCase()))
 }
 
 /** A file that replaces a folder replaces everything in it; a file in a folder replaces a file of the folder's name. */

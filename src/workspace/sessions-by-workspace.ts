@@ -9,8 +9,10 @@ import {
   type WorkSessions,
   workspaceNotHere,
 } from '../core/work-sessions.ts'
+import type { RunHook } from '../git/hooks.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
+import { createdAs } from './blame.ts'
 import { blameView, distinctCheckpoints, historyOf } from './blame-history.ts'
 import { cleanPath } from './clean-path.ts'
 import { commitApproved } from './commit-approved.ts'
@@ -40,6 +42,8 @@ export interface SessionsByWorkspaceDependencies
   thread: WorkspaceThread
   /** The `PATH` used to find git. */
   programPath: string
+  /** A runner for the hooks of one commit. */
+  hookRunner(): RunHook
   /** Locks one working copy's files against other processes; null when one holds the lock. */
   hold(path: string): (() => void) | null
   /** True if no other process uses this data folder. */
@@ -135,27 +139,19 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
   return {
     workspaceIds,
     isHere: (workspaceId) => conversationOfCopy(workspaceId) !== undefined,
-    start: async (tenant, id) => (await of(tenant, id)).start(tenant, id),
-    async beforeMessage(command) {
-      const place = await workspaceIdOf(command.tenant, command.conversationId)
-      // The conversation has no workspace.
-      return place === null ? null : await sessionsOf(place).beforeMessage(command)
+    async start(tenant, id) {
+      try {
+        await (await of(tenant, id)).start(tenant, id)
+      } catch (error) {
+        const isDeleted = error instanceof WaymarkError && error.code === 'conversation_not_found'
+        if (!isDeleted) deps.log.error({ err: error, conversation: id }, 'the first checkpoint failed')
+      }
     },
-    async capture(command) {
-      const place = await workspaceIdOf(command.tenant, command.conversationId)
-      return place === null ? null : await sessionsOf(place).capture(command)
-    },
-    async editFile(command) {
-      const { tenant, conversationId, path, bytes, expected, confirm } = command
-      const place = await workspaceIdOf(tenant, conversationId)
-      if (place !== null) return await sessionsOf(place).editFile(command)
-      // A conversation without a workspace works on the project's files; it has no checkpoints to list.
-      const checkpoint = { label: labels.beforeEdit(path), parents: [], time: clock.now() }
-      const outcome = await thread.edit({ path, bytes, expected, checkpoint }, () => confirm([]))
-      if (!outcome.isDone) return outcome
-      const { before, wasThere, rescued } = outcome
-      return { isDone: true, before, wasThere, previousCheckpoint: null, rescued }
-    },
+    // Refused for a conversation without a workspace, because nothing that it changes could be restored.
+    beforeMessage: async (command) =>
+      (await of(command.tenant, command.conversationId)).beforeMessage(command),
+    capture: async (command) => (await of(command.tenant, command.conversationId)).capture(command),
+    editFile: async (command) => (await of(command.tenant, command.conversationId)).editFile(command),
     writeRepository: async (tenant, id) => (await of(tenant, id)).writeRepository(tenant, id),
     afterRun: (workspaceId) => {
       if (workspaceId !== null) sessions.get(workspaceId)?.afterRun(workspaceId)
@@ -209,8 +205,12 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
         const why = "A fork's working copy is in no repository. Adopt its files first, and approve them."
         throw new WaymarkError('commit_refused', why)
       }
-      const { root, programPath: path } = deps
-      const where = { store, workspace: thread, workspaceId: project, root, dataDir, path, now: clock.now() }
+      const { root, programPath: path, hookRunner } = deps
+      const { tenant, conversationId } = command
+      const from = { store, workspace: thread, workspaceId: project, hookRunner }
+      const approvedState = async () =>
+        (await sessionsOf(project).session(tenant, conversationId)).approved_checkpoint
+      const where = { ...from, approvedState, root, dataDir, path, now: clock.now() }
       return await commitApproved(where, command)
     },
     async blame({ tenant, conversationId, path }) {
@@ -222,14 +222,16 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const only = cleanPath(path)
       const checkpoints = await checkpointsOf(place, copy)
       const ids = checkpoints.map((event) => event.checkpointId)
-      const paths = await translated(workspace.earlierPaths(ids, only))
-      const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, paths))
-      const { text, authors } = await translated(workspace.blame(steps, only))
+      const { paths, born } = await translated(workspace.earlierPaths(ids, only))
+      const timeOf = (id: string | null) => checkpoints.find((event) => event.checkpointId === id)?.at ?? null
+      const created = born && (await store.creations(place, timeOf(born.after) ?? '', timeOf(born.in)))
+      const firstPath = created && createdAs(born.text, created)
+      const firstName = firstPath === null || born === null ? null : { path: firstPath, in: born.in }
+      const names = firstPath === null ? paths : [...paths, firstPath]
+      const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, names))
+      const { text, authors } = await translated(workspace.blame(steps, only, firstName))
       if (text !== null) return await blameView(store, tenant, only, { text, authors }, sources)
-      throw new WaymarkError(
-        'invalid_request',
-        `The project has no file ${only}, or it is not a text of at most 1 MiB.`,
-      )
+      throw new WaymarkError('invalid_request', `The project has no text file ${only} of at most 1 MiB.`)
     },
     async compare({ tenant, from, to, isDetailed }) {
       const [one, other] = await filesToCompare(tenant, from, to)
@@ -239,8 +241,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       return { from: one, to: other, files: files.map((file) => ({ ...file, diff: null })) }
     },
     async makeCopy({ tenant, from, checkpointId, conversationId }) {
-      const place = await workspaceIdOf(tenant, from)
-      const source = place === null ? undefined : conversationOfCopy(place)
+      const place = (await workspaceIdOf(tenant, from)) ?? project
+      const source = conversationOfCopy(place)
       if (source === undefined) throw workspaceNotHere(place, project)
       const target = checkpointId ?? (await snapshot(workspaceOf(source)))
       if (!(await translated(thread.has([target])))) {
@@ -252,7 +254,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const drop = () => dropCopy(thread, dataDir, conversationId)
       try {
         const root = source === null ? deps.root : copyFolder(dataDir, source)
-        await fill(conversationId, target, root, place ?? project)
+        await fill(conversationId, target, root, place)
       } catch (error) {
         await drop()
         throw error

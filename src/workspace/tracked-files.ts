@@ -33,9 +33,12 @@ export function createTrackedFiles(root: string, options: StatusOptions): Tracke
         repository && lstatSync(join(repository.gitDir, 'index'), { throwIfNoEntry: false, bigint: true })
       const now = index ? `${index.ino} ${index.size} ${index.mtimeNs}` : ''
       if (now === stamp) return false
+      const listed = index ? await hiddenTrackedFiles(root, options) : []
+      // Git was too slow, or the repository is damaged: the files that were known count until the next attempt.
+      if (listed === null) return false
       stamp = now
       const before = files
-      files = new Set(index ? (await hiddenTrackedFiles(root, options)).map(toBytePath) : [])
+      files = new Set(listed.map(toBytePath))
       folders = new Set()
       for (const path of files) for (let at = parentOf(path); at !== ''; at = parentOf(at)) folders.add(at)
       return files.size !== before.size || [...files].some((path) => !before.has(path))

@@ -3,7 +3,8 @@ import { join, relative, sep } from 'node:path'
 import type { BlamedFile, BlameStep, FilesThen } from '../core/work-sessions.ts'
 import { lockRoot } from '../file-lock/root-lock.ts'
 import { openManifest, type ToolWritten } from '../manifest/manifest.ts'
-import { blameFile, earlierPaths } from './blame.ts'
+import { type ApprovedFile, type ApprovedQuery, approvedFiles } from './approved-files.ts'
+import { blameFile, type EarlierPaths, earlierPaths, type FirstName } from './blame.ts'
 import { readBundle, writeBundle } from './bundle.ts'
 import { type BytePath, fromShown, shownPath, toBytePath } from './byte-path.ts'
 import { changeTimesOf } from './change-times.ts'
@@ -34,7 +35,7 @@ import { openSharedObjects, type SharedObjects } from './shared-objects.ts'
 import { type Collected, collect, joinPacks, type StoreSize, sizeOfStore } from './store-upkeep.ts'
 import { createTrackedFiles, noTrackedFiles } from './tracked-files.ts'
 import { type TreeThen, treeThen } from './tree-then.ts'
-import { compareTrees, entryIn, FOLDER_MODE, type TreeEntry } from './trees.ts'
+import { compareTrees, entryIn, FOLDER_MODE } from './trees.ts'
 
 /** Scans, saves, compares and restores one workspace's files. Runs one operation at a time, in the order of the calls. */
 export interface Workspace {
@@ -85,11 +86,11 @@ export interface Workspace {
   /** Reads one file at that point; null when it did not exist. */
   file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
   /** The names that a file has had in these checkpoints, oldest first, newest name first. */
-  earlierPaths(checkpoints: readonly string[], path: string): Promise<string[]>
+  earlierPaths(checkpoints: readonly string[], path: string): Promise<EarlierPaths>
   /** The authors of the lines of a current file. */
-  blame(steps: readonly BlameStep[], path: string): Promise<BlamedFile>
-  /** The files that an approval has changed, with their contents; a body that is null was deleted. */
-  approvedFiles(approved: string): Promise<ApprovedFile[]>
+  blame(steps: readonly BlameStep[], path: string, firstName: FirstName | null): Promise<BlamedFile>
+  /** The files that these approvals have changed, with their contents. */
+  approvedFiles(query: ApprovedQuery): Promise<ApprovedFile[]>
   leftOut(checkpoint: string): Promise<{ path: string; reason: LeftOut }[]>
   /** Counts the commits that `tip` reaches and `base` does not. */
   countSince(base: string, tip: string): Promise<number>
@@ -124,14 +125,6 @@ export interface Workspace {
 export interface RestoreCommand {
   target: string
   paths: string[] | null
-}
-
-/** A file that an approval has changed; without a mode, it was deleted. */
-export interface ApprovedFile {
-  path: string
-  mode: string | null
-  body: Uint8Array
-  before: { mode: string; body: Uint8Array } | null
 }
 
 export interface CheckpointAfter {
@@ -200,7 +193,6 @@ export interface WorkspaceOptions {
 
 const MANY_PACKS = 20
 const MAX_SHOWN_BYTES = 1024 * 1024
-const MAX_COMMITTED_BYTES = 256 * 1024 * 1024
 
 export function openWorkspace(
   options: WorkspaceOptions,
@@ -470,26 +462,13 @@ export function openWorkspace(
       }),
     earlierPaths: (checkpoints, path) =>
       locked(async () => await earlierPaths(git, checkpoints, path, (await storeNow()).tree)),
-    blame: (steps, path) => locked(async () => await blameFile(git, steps, path, (await storeNow()).tree)),
-    approvedFiles: (approved) =>
-      inTurn(async () => {
-        const { tree, parents } = await readCommit(git, approved)
-        const [base] = parents
-        if (base === undefined) throw new Error(`${approved} is the first checkpoint`)
-        const changes = await compareTrees(git, (await readCommit(git, base)).tree, tree)
-        const files: ApprovedFile[] = []
-        const bodyOf = async (entry: TreeEntry | null) =>
-          (entry && (await git.read(entry.oid))?.body) || Buffer.alloc(0)
-        let bytes = 0
-        for (const { path, from, to } of changes) {
-          const [body, old] = [await bodyOf(to), await bodyOf(from)]
-          bytes += body.length + old.length
-          if (bytes > MAX_COMMITTED_BYTES) throw new Error('the approved files are too large to commit here')
-          const before = from && { mode: from.mode, body: old }
-          files.push({ path: shownPath(path), mode: to?.mode ?? null, body, before })
-        }
-        return files
-      }),
+    // Only the current files need the lock: a long history would keep messages from starting.
+    async blame(steps, path, firstName) {
+      const { tree } = await locked(() => storeNow())
+      return await blameFile(git, steps, path, tree, firstName)
+    },
+    approvedFiles: (query) =>
+      locked(async () => await approvedFiles(git, query, query.withCurrent ? await storeNow() : null)),
     leftOut: (checkpoint) =>
       inTurn(async () => {
         const { record } = await readCommit(git, checkpoint)

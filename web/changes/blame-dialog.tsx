@@ -41,9 +41,13 @@ function Lines({ view, onLeave }: { view: BlameView; onLeave(): void }) {
             <td>
               <Author author={view.authors[author]} onLeave={onLeave} />
             </td>
-            <td className="numbers">{content.slice(from - 1, to).map((_, index) => `${from + index}\n`)}</td>
-            <td>
-              <pre>{content.slice(from - 1, to).join('\n')}</pre>
+            <td className="lines">
+              {content.slice(from - 1, to).map((line, index) => (
+                <pre key={from + index}>
+                  <span className="number">{from + index}</span>
+                  <code>{line}</code>
+                </pre>
+              ))}
             </td>
           </tr>
         ))}

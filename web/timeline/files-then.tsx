@@ -2,6 +2,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import type { FileList } from '../../src/protocol/api/work.ts'
 import type { Transcript } from '../../src/replay/transcript.ts'
+import { BlameDialog } from '../changes/blame-dialog.tsx'
+import { Button } from '../controls/button.tsx'
 import { bytesOf } from '../format.ts'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
@@ -116,6 +118,7 @@ function Paths({
 
 function FileThen({ conversationId, at, path }: { conversationId: string; at: number; path: string }) {
   const [isDiff, setDiff] = useState(false)
+  const [isBlamed, setBlamed] = useState(false)
   const file = useQuery({
     queryKey: [...keys.files(conversationId), 'text', at, path],
     queryFn: () => server.file(conversationId, { path, at }),
@@ -138,7 +141,13 @@ function FileThen({ conversationId, at, path }: { conversationId: string; at: nu
             {text.timeline.toNow}
           </button>
         </div>
+        <Button look="quiet" onClick={() => setBlamed(true)}>
+          {text.blame.open}
+        </Button>
       </header>
+      {isBlamed && (
+        <BlameDialog conversationId={conversationId} path={path} onClose={() => setBlamed(false)} />
+      )}
       {isDiff ? (
         <ToNow change={change} path={path} />
       ) : bytes === null ? (
