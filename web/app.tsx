@@ -13,12 +13,13 @@ import { ConversationList } from './conversations/conversation-list.tsx'
 import { startConversation } from './conversations/start-conversation.ts'
 import { Help } from './help.tsx'
 import { HomeView } from './home/home-view.tsx'
-import { useShortcuts } from './keyboard.ts'
+import { useSearchKey, useShortcuts } from './keyboard.ts'
 import { go, Link, type Place, usePlace, type View, views } from './location.tsx'
 import { useNotice } from './notifications.ts'
 import { ProjectSwitcher } from './project-switcher.tsx'
 import { RestoreProvider } from './restoring/ask-restore.tsx'
 import { useAbout, useMay } from './scopes.ts'
+import { SearchDialog } from './search/search-dialog.tsx'
 import { explain, keys, queries, refresh, server } from './server.ts'
 import { ShareDialog } from './sharing/share-dialog.tsx'
 import { text } from './text.ts'
@@ -59,6 +60,8 @@ function Page() {
   const search = useRef<HTMLInputElement>(null)
   const [isListOpen, setListOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
+  const [isSearching, setSearching] = useState(false)
+  useSearchKey(() => setSearching(true))
   const [tries, setTries] = useState(0)
   const [theme, nextTheme] = useTheme()
   const [lastPlace, setLastPlace] = useState(place)
@@ -94,6 +97,7 @@ function Page() {
             <img src="/icon.svg" alt="" width="24" height="24" />
             {text.name}
           </Link>
+          <IconButton icon="search" name={text.search.open} onClick={() => setSearching(true)} />
           <IconButton icon="theme" name={text.theme[theme]} onClick={nextTheme} />
           <button
             type="button"
@@ -145,6 +149,9 @@ function Page() {
         )}
         <ToastList />
       </main>
+      {isSearching && (
+        <SearchDialog conversationId={place.conversationId} onClose={() => setSearching(false)} />
+      )}
       {isHelpOpen && <Help onClose={() => setHelpOpen(false)} />}
     </div>
   )

@@ -20,6 +20,26 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, [])
 }
 
+/** Ctrl or ⌘ with K, which works while typing too, but not over a dialog. */
+export function useSearchKey(open: () => void): void {
+  const latest = useRef(open)
+  latest.current = open
+  useEffect(() => {
+    function press(event: KeyboardEvent): void {
+      const isKey =
+        (event.metaKey || event.ctrlKey) &&
+        !event.altKey &&
+        !event.shiftKey &&
+        event.key.toLowerCase() === 'k'
+      if (!isKey || document.querySelector('dialog[open]')) return
+      event.preventDefault()
+      latest.current()
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [])
+}
+
 /** True for keys of the focused element: Space and Enter press it, arrows scroll it. */
 function isMeantForIt({ key, target }: KeyboardEvent): boolean {
   if (!(target instanceof Element)) return false

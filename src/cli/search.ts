@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import type { Client } from '../client/index.ts'
 import { type SearchFilters, searchedKinds } from '../protocol/api/conversations.ts'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
@@ -15,7 +16,7 @@ export function searchCommand(): Command {
     .description('Search what was said, called and edited in all conversations')
     .argument('<words...>', 'the words to find, ignoring case; the last may be the start of a word')
     .option('-c, --conversation <id>', 'only this conversation')
-    .addOption(new Option('--kind <kind>', 'only these').choices([...searchedKinds]))
+    .addOption(new Option('--kind <kind>', 'only results of this kind').choices([...searchedKinds]))
     .addOption(
       new Option('--author <author>', 'only what a person or the agent said or did').choices([
         'user',
@@ -31,7 +32,7 @@ export function searchCommand(): Command {
     .addHelpText(
       'after',
       `
-Lists the newest results that have all words. What forks share is listed once.
+Lists the newest results that have all words. Results that forks share are listed once.
 
 Examples:
   waymark search rounding
@@ -48,18 +49,26 @@ Examples:
         ...filtersIn(flags),
       })
       if (flags.json) return printJson(items)
+      const titles = await titlesOf(client, new Set(items.map(({ conversation_id }) => conversation_id)))
       if (items.length === 0) return console.log('Nothing found.')
       for (const { conversation_id, event_number, kind, tool, path, created_at, excerpt, match } of items) {
         const [from, to] = match
         const what = [kind, tool ?? path].filter((part) => part != null).join(' ')
-        console.log(
-          dim(`${conversation_id}  event ${event_number}  ${localTime(created_at)}  ${printable(what)}`),
-        )
+        const title = titles.get(conversation_id) ?? 'Untitled'
+        const place = `${conversation_id}  event ${event_number}  ${localTime(created_at)}`
+        console.log(dim(`${place}  ${printable(what)}  ${printable(title)}`))
         const [before, found, after] = [excerpt.slice(0, from), excerpt.slice(from, to), excerpt.slice(to)]
         console.log(`  ${printable(before)}${bold(printable(found))}${printable(after)}`)
       }
       if (has_more) console.log(dim(`Only the newest ${items.length} are shown; use --limit for more.`))
     })
+}
+
+async function titlesOf(client: Client, ids: ReadonlySet<string>): Promise<Map<string, string | null>> {
+  const found = await Promise.all(
+    Array.from(ids, async (id) => [id, (await client.conversation(id)).title] as const),
+  )
+  return new Map(found)
 }
 
 function filtersIn({ kind, author, tool, path, since, until }: SearchFlags): SearchFilters {

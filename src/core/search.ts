@@ -1,4 +1,5 @@
 import type { FrameKind } from '../protocol/frame-kinds.ts'
+import { asciiWords, WORD_CHARACTERS } from './ascii-words.ts'
 
 /**
  * What a search finds. Both engines index the words that this file makes of a text, not words of their own, so they find the
@@ -21,7 +22,6 @@ export interface SearchTerms {
 }
 
 const SEARCHED_CHARACTERS = 65_536
-const WORD_CHARACTERS = 64
 const MOST_TERMS = 16
 
 /** Scripts without spaces between words: each character is a word. */
@@ -29,10 +29,6 @@ const WORD =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}]|[\p{L}\p{N}\p{M}_]+?(?=[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}]|[^\p{L}\p{N}\p{M}_]|$)/gu
 /** Parts of identifiers: `basketTotal` and `basket_total` are found by `total` too. */
 const PART = /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lo}\p{M}]+|\p{N}+/gu
-
-/** The same words in a text of ASCII characters only, much faster. */
-const ASCII_WORD = /[A-Za-z0-9_]+/g
-const SMALL = /^[a-z]+$/
 
 const searchedTexts: Partial<Record<FrameKind, (fields: Record<string, unknown>) => SearchedText | null>> = {
   'message.user': ({ content }) => ({ kind: 'message', text: String(content), tool: null, path: null }),
@@ -60,10 +56,20 @@ const searchedTexts: Partial<Record<FrameKind, (fields: Record<string, unknown>)
   },
   'file.edit': ({ path, diff }) => ({
     kind: 'edit',
-    text: `${String(path)}\n${typeof diff === 'string' ? diff : ''}`,
+    text: `${String(path)}\n${typeof diff === 'string' ? changedLines(diff) : ''}`,
     tool: null,
     path: String(path),
   }),
+}
+
+/** The lines that a diff adds and removes, without its headers and the unchanged lines around them. */
+function changedLines(diff: string): string {
+  const start = Math.max(0, diff.indexOf('@@'))
+  return diff
+    .slice(start, start + 2 * SEARCHED_CHARACTERS)
+    .split('\n')
+    .flatMap((line) => (line.startsWith('+') || line.startsWith('-') ? line.slice(1) : []))
+    .join('\n')
 }
 
 /** The searched text of a frame, or null. The index has its start. */
@@ -76,25 +82,22 @@ export function isSearched(kind: string): boolean {
   return Object.hasOwn(searchedTexts, kind)
 }
 
-/** The words of a text and the parts of its identifiers, each once. */
-export function wordsIn(text: string): Set<string> {
-  const found = new Set<string>()
-  for (const word of new Set(text.match(isAscii(text) ? ASCII_WORD : WORD))) {
-    // Most words are small letters only: they are their own form, and have no parts.
-    if (SMALL.test(word)) {
-      found.add(word.slice(0, WORD_CHARACTERS))
-      continue
-    }
-    found.add(folded(word))
-    const parts = word.match(PART) ?? []
-    if (parts.length > 1) for (const part of parts) found.add(folded(part))
-  }
-  return found
+/** The text that the engines index: words in ASCII, separated by spaces. A word may occur twice. */
+export function indexedWords(text: string): string {
+  const { lowercase, forms } = wordsIn(text)
+  return [...lowercase, ...Array.from(forms, encoded)].join(' ')
 }
 
-/** The text that the engines index: words in ASCII, separated by spaces. */
-export function indexedWords(text: string): string {
-  return [...wordsIn(text)].map(encoded).join(' ')
+/** The words of a text and the parts of its identifiers. Lowercase words are their own form, and have no parts. */
+function wordsIn(text: string): { lowercase: string[]; forms: Set<string> } {
+  const { lowercase, others } = asciiWords(text) ?? { lowercase: [], others: new Set(text.match(WORD)) }
+  const forms = new Set<string>()
+  for (const word of others) {
+    forms.add(folded(word))
+    const parts = word.match(PART) ?? []
+    if (parts.length > 1) for (const part of parts) forms.add(folded(part))
+  }
+  return { lowercase, forms }
 }
 
 /** Null if the search has no word. A search that ends in a space has no prefix. */
@@ -107,7 +110,8 @@ export function termsOf(search: string): SearchTerms | null {
 
 /** True if the text has all words of the search. */
 export function isFound(text: string, { words, prefix }: SearchTerms): boolean {
-  const all = wordsIn(text)
+  const { lowercase, forms } = wordsIn(text)
+  const all = new Set([...lowercase, ...forms])
   if (!words.every((word) => all.has(word))) return false
   return prefix === null || [...all].some((word) => word.startsWith(prefix))
 }
@@ -123,11 +127,6 @@ const MARK = '-'
 /** The form of a word in the index. Engines fold and split other letters in ways of their own. */
 export function encoded(word: string): string {
   return isPlain(word) ? word : MARK + hex(word)
-}
-
-function isAscii(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: all characters of ASCII.
-  return /^[\0-\x7f]*$/.test(text)
 }
 
 function isPlain(word: string): boolean {

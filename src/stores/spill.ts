@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
-import { gunzip, gzip } from 'node:zlib'
+import { gunzip, gzip, gzipSync, type ZlibOptions } from 'node:zlib'
 import type { BlobStore } from '../core/blobs.ts'
 import { type DraftText, joinSpilled } from '../core/seal.ts'
 import { WaymarkError } from '../protocol/errors.ts'
@@ -9,7 +9,12 @@ import type { FrameDraft } from '../protocol/frames.ts'
 /** A draft whose JSON is larger than this goes to the blob store. */
 export const SPILL_BYTES = 1024 * 1024
 
-const compress = promisify(gzip)
+/** Takes a quarter of the default level's time, for 7 % more bytes. */
+const COMPRESSION = { level: 3 }
+/** To compress a smaller text here is faster than to pass it to another thread. */
+const ASYNC_FROM_BYTES = 64 * 1024
+
+const compress = promisify<Buffer, ZlibOptions, Buffer>(gzip)
 const decompress = promisify(gunzip)
 
 export function asText(draft: FrameDraft): DraftText {
@@ -29,8 +34,9 @@ export async function spill(blobs: BlobStore, draft: DraftText): Promise<DraftTe
 /** Stores a text durably under the SHA-256 of its bytes and returns that key. */
 export async function keepText(blobs: BlobStore, text: string): Promise<string> {
   const bytes = Buffer.from(text)
-  const key = createHash('sha256').update(bytes).digest('hex')
-  await blobs.put(key, await compress(bytes))
+  const key = hash('sha256', bytes)
+  const isSmall = bytes.length < ASYNC_FROM_BYTES
+  await blobs.put(key, isSmall ? gzipSync(bytes, COMPRESSION) : await compress(bytes, COMPRESSION))
   return key
 }
 
@@ -46,7 +52,7 @@ export async function readSpilled(blobs: BlobStore, blob: string): Promise<strin
   const bytes = await decompress(stored).catch((cause: unknown) => {
     throw new WaymarkError('storage_failed', `The blob ${blob} can't be read.`, { cause })
   })
-  if (createHash('sha256').update(bytes).digest('hex') !== blob) {
+  if (hash('sha256', bytes) !== blob) {
     throw new WaymarkError('storage_failed', `The blob ${blob} doesn't match its SHA-256.`)
   }
   return bytes.toString()

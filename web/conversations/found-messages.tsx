@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { dateOf, whenOf } from '../format.ts'
 import { Link } from '../location.tsx'
+import { FoundEvent } from '../search/found-event.tsx'
 import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 
@@ -20,25 +20,13 @@ export function FoundMessages({ q, onChosen }: { q: string; onChosen(): void }) 
     <>
       <h2>{text.conversations.messages}</h2>
       <ul>
-        {items.map(
-          ({ conversation_id, event_number, kind, tool, path, created_at, excerpt, match: [from, to] }) => (
-            <li key={`${conversation_id} ${event_number}`}>
-              <Link to={{ conversationId: conversation_id, at: event_number }} onClick={onChosen}>
-                <span className="excerpt">
-                  {excerpt.slice(0, from)}
-                  <mark>{excerpt.slice(from, to)}</mark>
-                  {excerpt.slice(to)}
-                </span>
-                <span className="when">
-                  {text.search.kinds[kind](tool ?? path ?? '')}
-                  <time dateTime={created_at} title={dateOf(created_at)}>
-                    {whenOf(created_at)}
-                  </time>
-                </span>
-              </Link>
-            </li>
-          ),
-        )}
+        {items.map((found) => (
+          <li key={`${found.conversation_id} ${found.event_number}`}>
+            <Link to={{ conversationId: found.conversation_id, at: found.event_number }} onClick={onChosen}>
+              <FoundEvent found={found} />
+            </Link>
+          </li>
+        ))}
       </ul>
     </>
   )

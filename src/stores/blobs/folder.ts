@@ -12,13 +12,29 @@ export function createFolderBlobs(folder: string): BlobStore {
   const folderOf = (key: string) => join(folder, key.slice(0, 2))
   const pathOf = (key: string) => join(folderOf(key), key)
   const asideOf = (key: string) => join(folderOf(key), `.${key}${ASIDE}`)
+  /** The folders known to be made and synced. */
+  const synced = new Set<string>()
+
+  async function makeFolder(path: string): Promise<void> {
+    if (synced.has(path)) return
+    await mkdir(path, { recursive: true })
+    // Sync even if it existed: the process that made it may have died before its own sync.
+    await syncFolder(folder)
+    synced.add(path)
+  }
 
   return {
     async put(key, bytes) {
-      await mkdir(folderOf(key), { recursive: true })
-      if (!(await isTouched(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
-      // Sync even if the blob existed: the process that wrote it may have died before its own sync.
-      for (const changed of [folderOf(key), folder]) await syncFolder(changed)
+      await makeFolder(folderOf(key))
+      try {
+        if (!(await isTouched(pathOf(key)))) await writeWhole(folderOf(key), key, bytes)
+        // Sync even if the blob existed, for the same reason.
+        await syncFolder(folderOf(key))
+      } catch (error) {
+        // Another process may have removed the folder: make it again next time.
+        synced.delete(folderOf(key))
+        throw error
+      }
     },
     async get(key) {
       const found = await readFile(pathOf(key)).catch(nullIfMissing)
