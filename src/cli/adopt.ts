@@ -16,7 +16,7 @@ export function adoptCommand(): Command {
     .description("Merge the files of a fork's own working copy into the project")
     .argument('<fork>', 'conversation id of the fork')
     .option('--into <id>', 'the conversation whose files are changed (default: the parent of the fork)')
-    .option('--prefer-fork', 'take the file of the fork where both sides have changed it')
+    .option('--prefer-fork', "on a conflict, take the fork's version of the file")
     .option('--dry-run', 'only show what would change')
     .option('--json', 'print the result as JSON')
     .addHelpText(

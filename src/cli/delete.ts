@@ -58,7 +58,7 @@ Examples:
 }
 
 /** Lists the messages that were removed from the queue. */
-function printCleared(cleared: DeletedMessage['cleared']): void {
+export function printCleared(cleared: DeletedMessage['cleared']): void {
   for (const { content } of cleared) console.log(`Removed from the queue: ${printable(content)}`)
 }
 

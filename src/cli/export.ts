@@ -76,7 +76,7 @@ export function importCommand(): Command {
         sessionAgents,
       ),
     )
-    .option('--all', "with --from: also sessions of other folders than the project's")
+    .option('--all', 'with --from: also sessions from folders outside the project')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -96,7 +96,7 @@ Examples:
       if ((path === undefined) === (flags.from === undefined)) {
         throw new CommandError('name a file, or an agent with --from')
       }
-      if (flags.all && flags.from === undefined) throw new CommandError('--all goes with --from')
+      if (flags.all && flags.from === undefined) throw new CommandError('--all needs --from')
       if (flags.from === undefined) return await importFile(path ?? '', flags)
       // Loaded when used: it reads the databases and files of other programs.
       const { importSessions } = await import('./import-sessions.ts')

@@ -1,6 +1,6 @@
-import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import type { CollectionReport } from '../protocol/api/upkeep.ts'
+import { isConfirmed } from './confirm.ts'
 import { connect } from './connect.ts'
 import { commandWith } from './options.ts'
 import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
@@ -41,13 +41,8 @@ Examples:
 
 async function confirm(): Promise<void> {
   if (!process.stdin.isTTY) throw new CommandError('--now is irreversible; add --yes to confirm')
-  const terminal = createInterface({ input: process.stdin, output: process.stdout })
-  try {
-    const typed = await terminal.question('Deletions can no longer be undone after this. Continue? [y/N] ')
-    if (!/^y(es)?$/i.test(typed.trim())) throw new CommandError('nothing was removed')
-  } finally {
-    terminal.close()
-  }
+  if (!(await isConfirmed('Deletions can no longer be undone after this. Continue?')))
+    throw new CommandError('nothing was removed')
 }
 
 function textOf(report: CollectionReport): string {

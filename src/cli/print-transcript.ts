@@ -197,7 +197,14 @@ const MAX_OUTPUT = 3000
 const MAX_OUTPUT_END = 1000
 
 function diffText({ diff }: FileEdit): string {
-  const lines = (diff ?? '').trimEnd().split('\n').slice(2)
+  const whole = (diff ?? '').trimEnd().split('\n')
+  // The lines before the first hunk name the file.
+  const lines = whole.slice(
+    Math.max(
+      0,
+      whole.findIndex((line) => line.startsWith('@@')),
+    ),
+  )
   const shown = lines.slice(0, MAX_DIFF_LINES).map((line) => {
     const text = `    ${printable(line)}`
     return line.startsWith('+') ? added(text) : line.startsWith('-') ? removed(text) : dim(text)
@@ -252,7 +259,7 @@ function markText(mark: Mark): string | null {
         ? `files restored to ${mark.frame.restored_to.slice(0, 8)}`
         : `files adopted from ${mark.frame.adopted_from}`
     case 'approved':
-      return `${mark.frame.closed_session} approved, ${count(mark.frame.commits_approved, 'commit')}`
+      return `${mark.frame.closed_session} approved, ${count(mark.frame.commits_approved, 'checkpoint')}`
     case 'reset':
       return `${mark.frame.closed_session} reset to ${mark.frame.reset_to.slice(0, 8)}`
     case 'memory': {

@@ -9,6 +9,7 @@ const commands: Record<string, () => Promise<Command>> = {
   queue: async () => (await import('./queue.ts')).queueCommand(),
   stop: async () => (await import('./stop.ts')).stopCommand(),
   conversations: async () => (await import('./conversations.ts')).conversationsCommand(),
+  rename: async () => (await import('./rename.ts')).renameCommand(),
   search: async () => (await import('./search.ts')).searchCommand(),
   log: async () => (await import('./log.ts')).logCommand(),
   fork: async () => (await import('./fork.ts')).forkCommand(),

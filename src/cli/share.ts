@@ -21,7 +21,7 @@ export function shareCommand(): Command {
     .argument('[conversation]', 'conversation id (default: the most recently changed)')
     .option(
       '-o, --output <file>',
-      'output file (default: <id>.html in the folder for temporary files, so that no checkpoint has it)',
+      'output file (default: <id>.html in the temporary folder, which no checkpoint includes)',
     )
     .option('--redact <text...>', 'also remove these texts, such as names')
     .option('--preview', 'only list what would be redacted')
@@ -29,8 +29,9 @@ export function shareCommand(): Command {
     .addHelpText(
       'after',
       `
-The file shows the transcript at any event, with tool calls, diffs and attachments. It loads nothing and runs nothing of the
-conversation. Secrets of known forms are redacted; read the list, and the file, before you pass it on.
+The file shows the transcript at any event, with tool calls, diffs and attachments. It loads nothing from
+the network and runs nothing from the conversation. Secrets of known forms are redacted; read the list, and
+the file, before you pass it on.
 
 Examples:
   waymark share --preview

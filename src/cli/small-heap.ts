@@ -1,8 +1,9 @@
 import { setFlagsFromString } from 'node:v8'
 
 /**
- * Makes V8 collect garbage earlier instead of letting the heap grow with the machine's memory. Under a flood of hostile
- * input a server then uses 100 MB more instead of 245 MB. It must be set before the first thread starts, and only
- * programs import it: a library doesn't decide this for its process.
+ * Keeps the heap small instead of letting it grow with the machine's memory: V8 collects garbage once the heap has grown by
+ * half, and the young generation doesn't grow. `--optimize-for-size` saves no more memory and takes three times as long.
+ * It must be set before the first thread starts, and only programs import it: a library doesn't decide this for its process.
  */
-setFlagsFromString('--optimize-for-size')
+setFlagsFromString('--heap-growing-percent=50')
+setFlagsFromString('--semi-space-growth-factor=1')

@@ -43,7 +43,7 @@ function daysOf(text: string): number {
 
 function print(stats: Stats, days: number): void {
   console.log(bold(`The last ${count(days, 'day')}: ${lineOf(stats.totals)}`))
-  if (stats.is_partial) console.log('There was more than can be counted at once; ask for fewer days.')
+  if (stats.is_partial) console.log('Incomplete: too many events to count at once. Use a smaller --days.')
   table('By day', stats.by_day.slice(-MOST), ({ day }) => day)
   table('By conversation', stats.by_conversation, ({ title, conversation_id }) => title ?? conversation_id)
   table('By model', stats.by_model, ({ model }) => model)

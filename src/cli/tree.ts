@@ -36,26 +36,46 @@ function* linesOf({ root, items }: Family, current: string): Generator<string> {
     const parent = item.conversation_id === root ? null : (item.parent?.conversation_id ?? null)
     children.set(parent, [...(children.get(parent) ?? []), item])
   }
-  const open = (children.get(null) ?? []).map((member) => ({ member, depth: 0 })).toReversed()
+  const open: Branch[] = (children.get(null) ?? [])
+    .map((member) => ({ member, prefix: '', childPrefix: '', depth: 0 }))
+    .toReversed()
   for (let next = open.pop(); next; next = open.pop()) {
-    const { member, depth } = next
-    yield lineOf(member, depth, member.conversation_id === current, home)
-    const below = (children.get(member.conversation_id) ?? []).toReversed()
-    open.push(...below.map((child) => ({ member: child, depth: depth + 1 })))
+    const { member, prefix, childPrefix, depth } = next
+    yield lineOf(member, prefix, member.conversation_id === current, home)
+    const below = children.get(member.conversation_id) ?? []
+    const deeper = below.map((child, index): Branch => {
+      const isLast = index === below.length - 1
+      const isTooDeep = depth >= MAX_DEPTH
+      return {
+        member: child,
+        prefix: `${childPrefix}${isLast ? '└ ' : '├ '}`,
+        childPrefix: isTooDeep ? childPrefix : `${childPrefix}${isLast ? '  ' : '│ '}`,
+        depth: depth + 1,
+      }
+    })
+    open.push(...deeper.toReversed())
   }
 }
 
-/** Maximum indentation depth, so that lines still fit. */
-const MAX_SHIFT = 20
+interface Branch {
+  member: Member
+  /** The text before the conversation. */
+  prefix: string
+  /** The text before its forks, without their connector. */
+  childPrefix: string
+  depth: number
+}
 
-function lineOf(member: Member, depth: number, isCurrent: boolean, home: string | null): string {
-  const shift = depth === 0 ? '' : `${'  '.repeat(Math.min(depth, MAX_SHIFT) - 1)}└ `
+/** Deeper conversations are not indented further, so that lines still fit. */
+const MAX_DEPTH = 20
+
+function lineOf(member: Member, prefix: string, isCurrent: boolean, home: string | null): string {
   const from = member.parent === null ? '' : dim(`  from event ${member.parent.event_number}`)
   const mark = isCurrent ? ' ←' : ''
-  if (member.is_deleted) return `${shift}${dim(`${member.conversation_id}  deleted`)}${from}`
+  if (member.is_deleted) return `${prefix}${dim(`${member.conversation_id}  deleted`)}${from}`
   const when = dim(localTime(member.updated_at))
   const title = member.title === null ? '' : `  ${printable(member.title)}`
   const copy = parseCopyWorkspaceId(member.workspace_id)?.conversationId
   const files = copy === undefined || member.workspace_id === home ? '' : dim(`  files in workspaces/${copy}`)
-  return `${shift}${bold(member.conversation_id)}  ${when}${title}${from}${files}${mark}`
+  return `${prefix}${bold(member.conversation_id)}  ${when}${title}${from}${files}${mark}`
 }

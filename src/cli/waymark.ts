@@ -8,8 +8,10 @@ const NEEDED = [22, 12] as const
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
-  restartWithFlag()
-  await import('./small-heap.ts')
+  if (isServer()) {
+    restartWithFlag()
+    await import('./small-heap.ts')
+  }
   const { runCli } = await import('./run-cli.ts')
   await runCli()
 } else {
@@ -24,6 +26,10 @@ if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
   }
 }
 
+function isServer(): boolean {
+  return process.argv[2] === undefined || process.argv[2] === 'serve'
+}
+
 /**
  * On Linux with an x64 processor, V8 can lose track of a page of code while threads start and end, and then ends the process
  * ("Check failed: jit_page.has_value()", nodejs/node#64500). This flag prevents it and must be set before V8 starts, so the
@@ -32,8 +38,7 @@ if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
 function restartWithFlag(): void {
   const flag = '--no-memory-protection-keys'
   const isAffected = process.platform === 'linux' && process.arch === 'x64'
-  const isServer = process.argv[2] === undefined || process.argv[2] === 'serve'
-  if (!isAffected || !isServer || process.execArgv.includes(flag)) return
+  if (!isAffected || process.execArgv.includes(flag)) return
   const args = [process.execPath, ...process.execArgv, flag, ...process.argv.slice(1)]
   process.execve?.(process.execPath, args, process.env)
 }

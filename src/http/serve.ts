@@ -69,7 +69,8 @@ export async function serveHttp({ host, port, ...deps }: HttpOptions): Promise<H
 function limitUpload(request: IncomingMessage): void {
   const { socket, url = '' } = request
   // Imports and gateway requests have no total time limit while bytes keep arriving.
-  const isLong = url.split('?')[0] === '/api/v1/import' || url.startsWith('/gateway/')
+  const isImport = ['/api/v1/import', '/api/v1/sessions'].includes(url.split('?')[0] ?? '')
+  const isLong = isImport || url.startsWith('/gateway/')
   let seen = socket.bytesRead
   const timer = setInterval(
     () => {

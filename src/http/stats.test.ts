@@ -40,7 +40,7 @@ describe('statistics', () => {
     for (const one of stats.compactions) expect(one).toMatchObject({ conversation_id: id, strategy: 'trim' })
   })
 
-  it('count only the time that is asked for, one conversation, and no deleted ones', async () => {
+  it('count only the requested period and conversation, and no deleted conversations', async () => {
     await ask(server, id, 'hello')
     const other = (await server.client.createConversation()).id
     await ask(server, other, 'hello')

@@ -5,7 +5,6 @@ import type { Log } from '../core/log.ts'
 import { readOrMakeWorkspaceId } from '../data-dir.ts'
 import { holdAlone } from '../file-lock/hold-alone.ts'
 import { copyWorkspaceId, parseCopyWorkspaceId } from '../protocol/ids.ts'
-import { safePath } from '../sandbox/paths.ts'
 import { shownPath, toBytePath } from '../workspace/byte-path.ts'
 import { type Examination, examine } from '../workspace/doctor.ts'
 import { dropUnreachable, followLedger } from '../workspace/repositories.ts'
@@ -13,6 +12,7 @@ import { copyFolder } from '../workspace/repository.ts'
 import { createSessionsByWorkspace, type SessionsByWorkspace } from '../workspace/sessions-by-workspace.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import { openWorkspaceThread } from '../workspace/workspace-thread.ts'
+import { createHookRunners, programPath } from './commands.ts'
 import type { Store } from './store.ts'
 import { systemClock } from './system-clock.ts'
 
@@ -21,7 +21,6 @@ const RECOVER_MS = 10_000
 /** Delay before scanning the files, so that the first requests are answered first. */
 const LOOK_AFTER_MS = 1000
 const PROGRESS_FROM = 10_000
-const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
 /** The project's files and the working copies of its conversations: checkpoints, work sessions, and their upkeep. */
 export interface ProjectFiles {
@@ -83,6 +82,7 @@ export function openProjectFiles(config: Config, store: Store, log: Log): Projec
     ledger: store.ledger,
     thread,
     programPath: programPath(config),
+    hookRunner: createHookRunners(config),
     root,
     workspaceId,
     dataDir,
@@ -165,9 +165,4 @@ export async function examineWorkspace(
   onProgress('checking every blob …')
   for await (const { flaw } of store.upkeep.contents()) if (flaw !== null) found.problems.push(flaw)
   return found
-}
-
-/** The search path for our own programs, without any folder inside the project. */
-export function programPath(config: Pick<Config, 'commandEnvironment' | 'project'>): string {
-  return safePath(config.commandEnvironment.PATH ?? USUAL_PATH, config.project)
 }
