@@ -20,12 +20,38 @@ export const text = {
   closeList: 'Close conversation list',
   projects: { choose: 'Project' },
   search: {
+    title: 'Search',
+    open: 'Search everything (Ctrl K)',
+    words: 'Search messages, answers, calls, output and edits',
+    filter: 'Filters',
+    filters: {
+      kind: 'Kind',
+      author: 'Author',
+      tool: 'Tool',
+      path: 'File or folder',
+      since: 'From',
+      until: 'Before',
+    },
+    anything: 'Anything',
+    kindNames: {
+      message: 'Messages',
+      answer: 'Answers',
+      call: 'Calls',
+      output: 'Output',
+      edit: 'Edits',
+    },
+    anyone: 'Anyone',
+    authors: { user: 'People', agent: 'Agents' },
+    here: 'Only this conversation',
+    conversation: 'Conversation',
+    results: 'Results',
+    none: (q: string) => `Nothing matches “${q}”.`,
     kinds: {
       message: () => 'You',
       answer: () => 'Agent',
-      call: (tool: string) => `Call of ${tool}`,
+      call: (tool: string) => `${tool} call`,
       output: () => 'Output',
-      edit: (path: string) => `Edit of ${path}`,
+      edit: (path: string) => `Edit to ${path}`,
     },
   },
   demoModel: 'Demo model: a script, not an AI',
@@ -147,10 +173,11 @@ export const text = {
         snapshot_failed:
           'The files could not be saved before the run, so nothing was changed. Fix the files listed above, then send the message again.',
         workspace_not_here:
-          'This server does not have this conversation’s files. Start the server in the folder that contains them.',
+          'This server does not have this conversation’s files. Start the server in the folder that contains them, or fork the conversation.',
         storage_failed:
           'The server could not save data. Check its disk space and its log, then send the message again.',
-        invalid_api_key: 'The provider rejected the API key. Set OPENAI_API_KEY and restart the server.',
+        invalid_api_key: 'The provider rejected the API key. Set a valid key and restart the server.',
+        agent_not_installed: 'Install the agent, or choose another one next to the composer.',
         insufficient_quota: 'Your provider account has exceeded its quota. Check its billing settings.',
         context_length_exceeded:
           'The request exceeded the model’s context limit. Run “waymark memory --strategy summarize”, then send the message again.',
@@ -234,7 +261,7 @@ export const text = {
     undoReset: 'Undo this reset',
     forked: 'Forked here',
     imported: (agent: string, entries: number) =>
-      `Imported from ${agent}, ${entries.toLocaleString('en')} entries in all`,
+      `Imported from ${agent} (${entries.toLocaleString('en')} entries)`,
     toParent: 'Open the parent',
     cut: (by: string) => `Later messages were deleted by ${by}`,
     undelete: 'Undo the deletion',
@@ -272,7 +299,7 @@ export const text = {
   rules: {
     title: 'Permissions',
     none: 'No rules yet. Choose “Always allow” when a tool asks, and its rule appears here.',
-    intro: 'Calls that run without asking. A removed rule asks again.',
+    intro: 'Calls that run without asking. Remove a rule to be asked again.',
     match: {
       exact: 'Exactly this call',
       prefix: 'Commands that begin with',
@@ -401,13 +428,13 @@ export const text = {
     title: 'Your changes to this conversation',
     undo: 'Undo',
     redo: 'Redo',
-    done: (isRedone: boolean, summary: string) => `${isRedone ? 'Done again' : 'Undone'}: ${summary}`,
+    done: (isRedone: boolean, summary: string) => `${isRedone ? 'Redone' : 'Undone'}: ${summary}`,
     problem: (why: string) => `can’t be undone or redone any more: ${why}`,
   },
 
   blame: {
-    open: 'Who wrote it',
-    title: (path: string) => `Who wrote ${path}`,
+    open: 'Show authors',
+    title: (path: string) => `Authors of ${path}`,
     outside: 'outside Waymark',
     unknown: 'unknown',
     author: (message: string | null, agent: string | null, tool: string | null) =>
@@ -420,10 +447,11 @@ export const text = {
     open: 'Commit …',
     title: 'Commit the approved files?',
     means:
-      'Commits exactly the files of the last approval to your git repository. Your other changes stay as they are. No hooks run.',
+      'Commits the files approved since the last commit to your git repository, your own edits of them included. Later changes stay as they are.',
     where: (branch: string, author: string) => `To ${branch}, as ${author}`,
     message: 'Message',
     branch: 'New branch (default: the current one)',
+    hooks: (paths: string) => `Run the repository’s hooks: ${paths}`,
     action: 'Commit',
     done: (files: number, branch: string, commit: string) =>
       `Committed ${s(files, 'file')} to ${branch} as ${commit.slice(0, 8)}.`,
@@ -433,7 +461,7 @@ export const text = {
     open: 'Insights',
     title: 'The last 30 days',
     none: 'Nothing has happened yet.',
-    partial: 'There was more than can be counted at once.',
+    partial: 'Incomplete: too many events to count at once.',
     byDay: 'Tokens by day',
     byModel: 'By model',
     byAgent: 'By agent',
@@ -442,7 +470,8 @@ export const text = {
     compactions: 'Shortened memory',
     totals: (sums: Totals): [string, string][] => [
       ['Answers', n(sums.runs)],
-      ['Tokens in', `${n(sums.input_tokens)} (${n(sums.cached_tokens)} cached)`],
+      ['Tokens in', n(sums.input_tokens)],
+      ['… of them cached', n(sums.cached_tokens)],
       ['Tokens out', n(sums.output_tokens)],
       ['Model time', seconds(sums.model_seconds)],
       ['Tool time', seconds(sums.tool_seconds)],
@@ -487,6 +516,8 @@ export const text = {
     editTitle: 'Edit the message and fork',
     action: 'Fork',
     editAction: 'Fork and send',
+    noFiles: 'This conversation has no files in this project, because it was imported from another folder.',
+    toContinue: 'Fork to continue here',
     meansBefore: 'Creates a new conversation with everything before this message. This one is not changed.',
     along: (names: string) => `Attached again: ${names}`,
     meansAfter: 'Creates a new conversation with everything up to this point. This one is not changed.',
@@ -515,7 +546,7 @@ export const text = {
     means:
       'Merges the changes of this fork into the files of the conversation that it was forked from. Those files are saved first. The fork is not changed.',
     action: 'Adopt',
-    prefer: 'Where both sides changed a file in different ways, take the file of the fork',
+    prefer: 'On a conflict, take the fork’s version of the file',
   },
 
   deletion: {
@@ -562,7 +593,8 @@ export const text = {
   },
 
   shared: {
-    about: (when: string) => `A read-only copy, shared from Waymark on ${when}. Secrets were redacted.`,
+    about: (when: string) =>
+      `A read-only copy, shared from Waymark on ${when}. Secrets of known forms were redacted.`,
   },
 
   timeline: {
@@ -619,7 +651,7 @@ export const text = {
       'The estimate counts the text of the parts below. The provider also counts its own formatting and images, with its own tokenizer.',
     seeBody: 'Not listed separately in the request. See the full request below.',
     notInBody: 'Not part of this request.',
-    total: (usage: string) => `In all: ${usage}`,
+    total: (usage: string) => `Total: ${usage}`,
     error: 'Error',
     chain: {
       first: 'First request: everything was sent.',
@@ -687,6 +719,7 @@ export const text = {
         name: 'Everywhere',
         keys: [
           ['?', 'This list'],
+          ['Ctrl K', 'Search everything'],
           ['/', 'Search conversations'],
           ['+', 'New conversation'],
           ['1 … 5', 'Transcript, Changes, Timeline, Context, Forks'],

@@ -111,23 +111,27 @@ export function ToastList() {
               </ul>
             )}
           </div>
-          {actions.map(({ label, stays, run }) => (
-            <Button
-              key={label}
-              icon="restore"
-              disabled={busy.includes(no)}
-              onClick={() => {
-                setBusy((all) => [...all, no])
-                focusComposer()
-                void attempt(async () => {
-                  await run()
-                  if (!stays) close(no)
-                }).finally(() => setBusy((all) => all.filter((one) => one !== no)))
-              }}
-            >
-              {label}
-            </Button>
-          ))}
+          {actions.length > 0 && (
+            <div className="toast-actions">
+              {actions.map(({ label, stays, run }) => (
+                <Button
+                  key={label}
+                  icon="restore"
+                  disabled={busy.includes(no)}
+                  onClick={() => {
+                    setBusy((all) => [...all, no])
+                    focusComposer()
+                    void attempt(async () => {
+                      await run()
+                      if (!stays) close(no)
+                    }).finally(() => setBusy((all) => all.filter((one) => one !== no)))
+                  }}
+                >
+                  {label}
+                </Button>
+              ))}
+            </div>
+          )}
           <IconButton
             icon="close"
             name={text.close}

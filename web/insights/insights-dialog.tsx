@@ -7,6 +7,8 @@ import { explain, server } from '../server.ts'
 import { text } from '../text.ts'
 
 const LISTED = 8
+const DAY_MS = 24 * 60 * 60 * 1000
+const MOST_DAYS = 366
 
 /** What the last 30 days took: tokens, time, calls and edits. */
 export function InsightsDialog({ onClose }: { onClose(): void }) {
@@ -87,7 +89,7 @@ function Days({ days }: { days: Stats['by_day'] }) {
     <section>
       <h3>{text.insights.byDay}</h3>
       <ol className="insight-days">
-        {days.map((day) => (
+        {everyDay(days).map((day) => (
           <li key={day.day} title={text.insights.day(day)}>
             <span className="bar" style={{ height: `${Math.max(2, (tokensOf(day) / most) * 80)}px` }} />
             <span className="quiet">{day.day.slice(5)}</span>
@@ -96,6 +98,20 @@ function Days({ days }: { days: Stats['by_day'] }) {
       </ol>
     </section>
   )
+}
+
+/** Days without use have bars of no height between the others. */
+function everyDay(days: Stats['by_day']): Stats['by_day'] {
+  const [first, last] = [days[0], days.at(-1)]
+  if (!first || !last) return []
+  const known = new Map(days.map((day) => [day.day, day]))
+  const none = Object.fromEntries(Object.keys(first).map((name) => [name, 0])) as unknown as Totals
+  const all: Stats['by_day'] = []
+  for (let at = Date.parse(first.day); at <= Date.parse(last.day) && all.length < MOST_DAYS; at += DAY_MS) {
+    const day = new Date(at).toISOString().slice(0, 10)
+    all.push(known.get(day) ?? { ...none, day })
+  }
+  return all
 }
 
 function Groups({

@@ -1,3 +1,4 @@
+import { useQuery } from '@tanstack/react-query'
 import { useCallback, useMemo, useRef, useState } from 'react'
 import { Virtualizer } from 'virtua'
 import type { MessageEntry, RunEntry, Transcript } from '../../src/replay/transcript.ts'
@@ -11,6 +12,7 @@ import { Icon } from '../controls/icon.tsx'
 import { useToasts } from '../controls/toasts.tsx'
 import { useShortcuts } from '../keyboard.ts'
 import { useAskRestore } from '../restoring/ask-restore.tsx'
+import { keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { DeleteDialog } from './delete-dialog.tsx'
 import { ForkDialog, type ForkPlace } from './fork-dialog.tsx'
@@ -37,6 +39,11 @@ export function TranscriptView({
   const { attempt } = useToasts()
   const [dialog, setDialog] = useState<OpenDialog | null>(null)
   const askRestore = useAskRestore()
+  const own = useQuery({
+    queryKey: keys.conversation(conversationId),
+    queryFn: () => server.conversation(conversationId),
+  })
+  const hasFiles = own.data?.workspace_id !== null
   const close = useCallback(() => setDialog(null), [])
 
   const act = useCallback(
@@ -83,7 +90,16 @@ export function TranscriptView({
       ) : (
         <p className="loading">{text.loading}</p>
       )}
-      <Composer key={conversationId} conversationId={conversationId} queue={queue} />
+      {hasFiles ? (
+        <Composer key={conversationId} conversationId={conversationId} queue={queue} />
+      ) : (
+        <div className="composer">
+          <p className="quiet">{text.fork.noFiles}</p>
+          <Button icon="fork" look="main" onClick={() => forkAfter(own.data?.head_event_number ?? 0)}>
+            {text.fork.toContinue}
+          </Button>
+        </div>
+      )}
       {dialog?.type === 'fork' && (
         <ForkDialog conversationId={conversationId} place={dialog.place} title={title} onClose={close} />
       )}
