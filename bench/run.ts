@@ -38,7 +38,8 @@ console.log(tableOf(rows))
 function withOthers(): string[] {
   if (wanted.length === 0) return rows
   const written = readFileSync(join(folder, '../docs/bench.md'), 'utf8').split('\n')
-  const figureOf = (row: string) => row.split(' | ')[0] ?? ''
+  // A figure's name may contain another measured time.
+  const figureOf = (row: string) => (row.split(' | ')[0] ?? '').replace(/ \((?:p99|slowest) [^)]*\)/, '')
   const renewed = new Set(rows.map(figureOf))
   const before = written.filter((line) => /^\| (?!figure|---)/.test(line) && !renewed.has(figureOf(line)))
   return [...before, ...rows]
