@@ -26,6 +26,43 @@ describe('conversation list in a browser', () => {
     await list(page).getByText('No conversations match “not said here”.').waitFor()
   })
 
+  it('searches everything from anywhere, by words and filters, with the keyboard alone', async () => {
+    const { id, page } = await start('Orchard')
+    await ask(
+      server(),
+      id,
+      'plant a medlar\n!write_to_file {"path":"trees/medlar.txt","content":"a medlar\\n"}',
+    )
+    const other = await server().client.createConversation({ title: 'Kitchen' })
+    await ask(server(), other.id, 'cook the medlar')
+    await page.getByRole('textbox', { name: /message/i }).click()
+    await page.keyboard.press('ControlOrMeta+K')
+    const dialog = page.getByRole('dialog', { name: 'Search' })
+    const options = dialog.getByRole('listbox', { name: 'Results' }).getByRole('option')
+    await options.filter({ hasText: 'Orchard' }).first().waitFor()
+    await page.keyboard.type('medlar')
+    await options.filter({ hasText: 'cook the medlar' }).filter({ hasText: 'Kitchen' }).first().waitFor()
+    await dialog.getByText('Filters').click()
+    await dialog.getByLabel('Kind').selectOption('Edits')
+    await dialog.getByLabel('File or folder').fill('trees')
+    await expect.poll(() => options.count()).toBe(1)
+    await dialog.getByLabel('Kind').selectOption('Anything')
+    await dialog.getByLabel('File or folder').fill('')
+    await dialog.getByLabel('Author').selectOption('People')
+    await expect.poll(() => options.count()).toBe(2)
+    await dialog.getByLabel('Only this conversation').check()
+    await expect.poll(() => options.count()).toBe(1)
+    await dialog.getByLabel('Only this conversation').uncheck()
+    await expect.poll(() => options.count()).toBe(2)
+    await dialog.getByRole('combobox', { name: /Search messages/ }).focus()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'Kitchen' }).waitFor()
+    await page.locator('.row.found', { hasText: 'cook the medlar' }).waitFor()
+    expect(await dialog.count()).toBe(0)
+  })
+
   it('jumps from a found message to its place in a long transcript', async () => {
     const { id, page } = await start('Long')
     await ask(server(), id, 'the one about rhubarb')

@@ -69,7 +69,7 @@ describe('a page whose server is killed', () => {
 })
 
 describe('a page whose server has lost its database', () => {
-  it('[P3] shows why nothing can be saved until the database is back', { timeout: 120_000 }, async () => {
+  it('[P3] shows why nothing can be saved until the database is back', { timeout: 240_000 }, async () => {
     const postgres = await startPostgres()
     const project = await mkdtemp(join(tmpdir(), 'waymark-project-'))
     const config = { embedder: 'none' as const, databaseUrl: `${postgres.url}/postgres` }
@@ -80,10 +80,10 @@ describe('a page whose server has lost its database', () => {
       const { page } = await browser.open(server, `/c/${id}`)
       await page.getByRole('textbox', { name: 'Message' }).waitFor()
       expect(await page.locator('.not-ready').count()).toBe(0)
-      const back = postgres.restart(28_000)
-      await page.locator('.not-ready').waitFor({ timeout: 28_000 })
-      expect(await page.locator('.not-ready').innerText()).toMatch(/can’t save changes \(the store /)
-      await back
+      await postgres.whileAway(async () => {
+        await page.locator('.not-ready').waitFor({ timeout: 120_000 })
+        expect(await page.locator('.not-ready').innerText()).toMatch(/can’t save changes \(the store /)
+      })
       await page.locator('.not-ready').waitFor({ state: 'detached', timeout: 30_000 })
       await say(page, 'I am Ada')
       await page.getByText('Hello Ada.').waitFor()

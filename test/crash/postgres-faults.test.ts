@@ -73,7 +73,7 @@ const faults: Record<string, () => Promise<void>> = {
     await client.end()
   },
   'a restart of the database': async () => {
-    await postgres.restart(Math.random() * 3000)
+    await postgres.whileAway(() => setTimeout(Math.random() * 3000))
   },
   'a killed process': async () => {
     const at = Math.floor(Math.random() * servers.length)

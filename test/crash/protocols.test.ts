@@ -35,7 +35,7 @@ describe.each(['responses', 'chat-completions', 'anthropic'] as const)('an answe
     return startServerProcess(project, { config })
   }
 
-  it('[R3] [R4] ends once, with every call made once, although the server is killed in between', {
+  it('[R3] [R4] ends exactly once, and runs no call twice, when the server is killed midway', {
     timeout: 600_000,
   }, async () => {
     for (let round = 0; round < rounds(2, 40); round++) {

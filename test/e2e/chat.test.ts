@@ -136,7 +136,9 @@ describe('chat commands in a terminal', () => {
     const key = `sk-proj-${'a1B2'.repeat(8)}`
     await run(['send', '-c', id, `my quince key is ${key}`])
     const found = await run(['search', 'QUINCE'])
-    expect(found.stdout).toMatch(new RegExp(`^${id}  event \\d+  TIME  message\n  my quince key is sk-proj`))
+    expect(found.stdout).toMatch(
+      new RegExp(`^${id}  event \\d+  TIME  message  Shared\n  my quince key is sk-proj`),
+    )
     expect((await run(['search', 'nothing like it'])).stdout).toBe('Nothing found.\n')
     const preview = await run(['share', id, '--preview'])
     expect(preview.stdout).toMatch(/^redacted  API key  sk-p…/)

@@ -160,7 +160,7 @@ describe('a server that does not keep what it promised', () => {
     ['changed', (path: string) => writeFileSync(path, 'beta\n'), /changed_file|beta/],
     ['deleted', (path: string) => rmSync(path), /deleted_file/],
   ] as const)(
-    '[C4] learns again that a file was %s if only the refused chain had been told',
+    '[C4] is notified again that a file was %s if only the refused chain had the notice',
     async (_, change, note) => {
       await server.close()
       // Without a chain, the file is a part of the history.

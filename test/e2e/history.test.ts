@@ -23,7 +23,7 @@ describe.each(['SQLite', 'Postgres'])('history on %s', (engine) => {
     if (engine === 'Postgres') await onPostgres(inject('postgresUrl'), `drop database ${name} with (force)`)
   })
 
-  it('imports a session, and its growth', async () => {
+  it('imports a session, and later only its new entries', async () => {
     const at = '2026-01-01T00:00:00.000Z'
     const head = { agent: 'codex', session_id: 'one', folder: null, is_here: false, started_at: at }
     const entries = [
@@ -41,6 +41,14 @@ describe.each(['SQLite', 'Postgres'])('history on %s', (engine) => {
       added: 1,
       conversation_id: first.conversation_id,
     })
+    const grown = [
+      head,
+      ...entries,
+      { type: 'text', at, text: 'and more' },
+      { type: 'model', at, model: 'm' },
+    ]
+    expect(await send(grown)).toMatchObject({ status: 'updated', added: 1 })
+    expect(await send(grown)).toMatchObject({ status: 'present', added: 0 })
     const frames = await allFrames(server, first.conversation_id)
     expect(ofKind(frames, 'message.delta').map(({ delta }) => delta)).toEqual(['an answer', 'and more'])
     expect((await server.client.search({ q: 'printed' })).items).toHaveLength(1)
@@ -65,5 +73,26 @@ describe.each(['SQLite', 'Postgres'])('history on %s', (engine) => {
     for (const _ of items) await server.client.redo({})
     expect((await server.client.conversation(id)).title).toBe('Named')
     expect(readdirSync(server.config.project)).not.toContain('a.txt')
+  })
+
+  it('lists why an operation can no longer be undone', async () => {
+    const problems = async () => {
+      const { items } = await server.client.operations({ conversation_id: id })
+      return Object.fromEntries(items.map(({ kind, problem }) => [kind, problem]))
+    }
+    await ask(server, id, 'a question\n!write_to_file {"path":"a.txt","content":"one\\n"}')
+    await server.client.changeConversation(id, { title: 'Named' })
+    await server.client.approve(id, {})
+    const fork = await server.client.fork(id, {})
+    expect(new Set(Object.values(await problems()))).toEqual(new Set([null]))
+    await server.client.deleteConversation(fork.id)
+    await server.client.deleteConversation(id)
+    // Undoing the deletions first makes it possible.
+    expect(new Set(Object.values(await problems()))).toEqual(new Set([null]))
+    await server.client.collect({ now: true })
+    expect(new Set(Object.values(await problems()))).toEqual(
+      new Set(['The conversation was deleted permanently.']),
+    )
+    await expect(server.client.undo({})).rejects.toMatchObject({ code: 'conversation_not_found' })
   })
 })

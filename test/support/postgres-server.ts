@@ -20,8 +20,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 export interface PostgresServer {
   url: string
   stop(): Promise<void>
-  /** Stops the server and starts it again after `awayMs`. */
-  restart(awayMs: number): Promise<void>
+  /** Stops the server, and starts it again when the work is done. */
+  whileAway(work: () => Promise<unknown>): Promise<void>
 }
 
 export async function startPostgres(): Promise<PostgresServer> {
@@ -52,10 +52,13 @@ export async function startPostgres(): Promise<PostgresServer> {
   }
   return {
     url: `postgres://postgres:postgres@127.0.0.1:${port}`,
-    async restart(awayMs) {
+    async whileAway(work) {
       await server.stop()
-      await new Promise((resolve) => setTimeout(resolve, awayMs))
-      await server.start()
+      try {
+        await work()
+      } finally {
+        await server.start()
+      }
     },
     stop: async () => {
       await server.stop()
