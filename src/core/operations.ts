@@ -60,4 +60,6 @@ export interface Operations {
     conversationId: ConversationId | null,
     what: 'undo' | 'redo',
   ): Promise<Operation | null>
+  /** Marks an operation as undone or redone where nothing is left to change. */
+  mark(tenant: string, undoing: Undoing): Promise<void>
 }

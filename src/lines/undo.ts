@@ -4,7 +4,7 @@ import type { ChangedSettings, Operation, Operations, Undoing } from '../core/op
 import type { UndoCommand, UndoRedo } from '../core/undo-redo.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { OperationKind, OperationView, Undone } from '../protocol/api/operations.ts'
-import { WaymarkError } from '../protocol/errors.ts'
+import { type ErrorCode, WaymarkError } from '../protocol/errors.ts'
 import type { ConversationId } from '../protocol/ids.ts'
 
 export interface UndoDependencies {
@@ -25,9 +25,12 @@ interface Command {
 }
 
 /** What the change answers; one that stops a conversation returns the messages that waited in its queue. */
-type Done = object | void
+type Done = object | null | void
 
-/** How to undo and redo an operation. Both make an ordinary change, but `undoing` marks the operation instead of logging one. */
+/**
+ * How to undo and redo an operation. Both make an ordinary change, but `undoing` marks the operation instead of logging one. Where
+ * nothing is left to change, because another operation has changed it already, they change nothing, and `move` marks it.
+ */
 interface Way {
   summary(operation: Operation): string
   undo(command: Command, operation: Operation): Promise<Done>
@@ -59,8 +62,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     checkpointId: string,
     paths: readonly string[],
   ): Promise<void> {
-    // Nothing is left to change but the note.
-    if (paths.length === 0) return await change(command, { settings: {} })
+    if (paths.length === 0) return
     try {
       await sessions.restore({ ...command, checkpointId, paths: [...paths], dryRun: false })
     } catch (error) {
@@ -111,43 +113,52 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     await change(command, { settings, ...(title === undefined || isTitleKept ? {} : { title }) })
   }
 
+  const deleteMessage = (command: Command, messageId: string) =>
+    nullIf('message_not_found', deletions.deleteMessage({ ...command, messageId }))
+  const undeleteMessage = (command: Command, messageId: string) =>
+    nullIf('message_not_deleted', deletions.undeleteMessage({ ...command, messageId }))
+  const undeleteConversation = (command: Command, conversationId = command.conversationId) =>
+    nullIf('message_not_deleted', deletions.undeleteConversation({ ...command, conversationId }))
+
+  async function deleteConversation(command: Command, conversationId = command.conversationId) {
+    if ((await ledger.presence(command.tenant, conversationId)) === 'deleted') return null
+    return await deletions.deleteConversation({ ...command, conversationId })
+  }
+
   const ways: Record<OperationKind, Way> = {
     'message.deleted': {
       summary: () => 'Deleted a message and all after it',
-      undo: (command, operation) =>
-        deletions.undeleteMessage({ ...command, messageId: messageOf(operation) }),
+      undo: (command, operation) => undeleteMessage(command, messageOf(operation)),
       redo: (command, operation) =>
         // Returns to the line as it was left: it may have messages that were sent after the deletion.
         operation.details.redo_message_id === undefined
-          ? deletions.deleteMessage({ ...command, messageId: messageOf(operation) })
-          : deletions.undeleteMessage({ ...command, messageId: operation.details.redo_message_id }),
+          ? deleteMessage(command, messageOf(operation))
+          : undeleteMessage(command, operation.details.redo_message_id),
       async check({ conversationId, details, isUndone }, tenant) {
         const left = isUndone ? details.redo_message_id : details.message_id
-        if (left !== undefined) await ledger.assertCanUndelete(tenant, conversationId, left)
+        if (left !== undefined)
+          await nullIf('message_not_deleted', ledger.assertCanUndelete(tenant, conversationId, left))
       },
     },
     'message.undeleted': {
       summary: () => 'Undeleted a message',
       undo: (command, operation) => {
         const left = operation.details.left_message_id
-        if (left) return deletions.undeleteMessage({ ...command, messageId: left })
-        return deletions.deleteMessage({ ...command, messageId: messageOf(operation) })
+        if (left) return undeleteMessage(command, left)
+        return deleteMessage(command, messageOf(operation))
       },
       redo: (command, operation) =>
-        deletions.undeleteMessage({
-          ...command,
-          messageId: operation.details.redo_message_id ?? messageOf(operation),
-        }),
+        undeleteMessage(command, operation.details.redo_message_id ?? messageOf(operation)),
     },
     'conversation.deleted': {
       summary: () => 'Deleted the conversation',
-      undo: (command) => deletions.undeleteConversation(command),
-      redo: (command) => deletions.deleteConversation(command),
+      undo: (command) => undeleteConversation(command),
+      redo: (command) => deleteConversation(command),
     },
     'conversation.undeleted': {
       summary: () => 'Undeleted the conversation',
-      undo: (command) => deletions.deleteConversation(command),
-      redo: (command) => deletions.undeleteConversation(command),
+      undo: (command) => deleteConversation(command),
+      redo: (command) => undeleteConversation(command),
     },
     'conversation.changed': {
       summary: ({ details }) => {
@@ -164,10 +175,8 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     },
     'conversation.forked': {
       summary: ({ details }) => `Forked as ${details.fork_id}`,
-      undo: (command, { details }) =>
-        deletions.deleteConversation({ ...command, conversationId: details.fork_id as ConversationId }),
-      redo: (command, { details }) =>
-        deletions.undeleteConversation({ ...command, conversationId: details.fork_id as ConversationId }),
+      undo: (command, { details }) => deleteConversation(command, details.fork_id as ConversationId),
+      redo: (command, { details }) => undeleteConversation(command, details.fork_id as ConversationId),
     },
     'files.restored': filesWay('Restored files'),
     'files.reset': filesWay('Reset the files to the last approval'),
@@ -250,7 +259,11 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     const command = { tenant, by, conversationId: operation.conversationId, undoing }
     const done = await ways[operation.kind][what](command, operation)
     const cleared = done && 'cleared' in done ? (done.cleared as Undone['cleared']) : []
-    const moved = (await operations.find(tenant, operation.no)) ?? operation
+    let moved = (await operations.find(tenant, operation.no)) ?? operation
+    if (moved.isUndone !== isUndo) {
+      await operations.mark(tenant, undoing)
+      moved = { ...moved, isUndone: isUndo }
+    }
     return { ...(await view(moved, tenant)), cleared }
   }
 
@@ -268,4 +281,14 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
 
 function nothingApprovedBefore(): WaymarkError {
   return new WaymarkError('checkpoint_not_found', 'Nothing was approved before.')
+}
+
+/** Returns null if the refusal has this code: another operation has made the change already. */
+async function nullIf<T>(code: ErrorCode, changing: Promise<T>): Promise<T | null> {
+  try {
+    return await changing
+  } catch (error) {
+    if (error instanceof WaymarkError && error.code === code) return null
+    throw error
+  }
 }

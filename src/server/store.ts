@@ -115,7 +115,7 @@ export async function openStore(
     index: createIndexStore(database),
     attachments: createAttachments({ database, blobs }),
     rules: createRules(database, clock),
-    operations: createOperations(database),
+    operations: createOperations(database, clock),
     stats: createStats(database),
     responses: createResponses({ database, blobs, clock }),
     collection: createCollectionStore({ database, clock }),

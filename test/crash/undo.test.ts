@@ -215,6 +215,36 @@ describe('undo and redo', () => {
     )
   })
 
+  it('undo a deletion that an undeletion has already undone', async () => {
+    await begin()
+    const [one, two] = (await server.client.messages(id)).items.filter(({ role }) => role === 'user')
+    await server.client.deleteMessage(id, one?.message_id ?? '')
+    await server.client.undelete(id, { message_id: one?.message_id ?? '' })
+    await server.client.deleteMessage(id, two?.message_id ?? '')
+    const before = await state()
+    const { items } = await server.client.operations({ limit: 3 })
+    expect(items.map(({ problem }) => problem)).toEqual([null, null, null])
+    const oldest = items[2]?.operation ?? 0
+    expect(await server.client.undo({ operation: oldest })).toMatchObject({ is_undone: true })
+    expect(await state()).toEqual(before)
+  })
+
+  it('undo and redo deletions in any order', async () => {
+    await begin()
+    const start = await state()
+    const [one, two] = (await server.client.messages(id)).items.filter(({ role }) => role === 'user')
+    await server.client.deleteMessage(id, two?.message_id ?? '')
+    await server.client.deleteMessage(id, one?.message_id ?? '')
+    const [second, first] = (await server.client.operations({ limit: 2 })).items
+    await server.client.undo({ operation: first?.operation ?? 0 })
+    // Both messages are back, so nothing is left to change.
+    expect(await server.client.undo({})).toMatchObject({ operation: second?.operation, is_undone: true })
+    expect(await state()).toEqual(start)
+    expect(await server.client.redo({})).toMatchObject({ operation: second?.operation, is_undone: false })
+    expect(await server.client.redo({})).toMatchObject({ operation: first?.operation, is_undone: false })
+    expect((await server.client.messages(id)).items).toEqual([])
+  })
+
   it('touch only the files of the operation, and note none that changed nothing', async () => {
     await begin()
     const [newest] = (await server.client.checkpoints(id, {})).items

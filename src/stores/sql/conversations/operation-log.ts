@@ -22,21 +22,8 @@ export function* noteOperation(dialect: Dialect, operation: NewOperation): Scrip
   const { db } = dialect
   const { tenant, conversationId, by, at, kind, details, undoing } = operation
   if (undoing) {
-    const known = yield* findOperation(dialect, { tenant, no: undoing.operation })
-    if (!known) return
-    const { redo_message_id: _, ...rest } = known.details
-    const left = undoing.isUndone ? details.left_message_id : null
-    yield* all(
-      db
-        .updateTable('operations')
-        .set({
-          undone_at: undoing.isUndone ? at : 0,
-          details: JSON.stringify({ ...rest, ...(left ? { redo_message_id: left } : {}) }),
-        })
-        .where('no', '=', undoing.operation)
-        .where('tenant_id', '=', tenant),
-    )
-    return
+    const left = undoing.isUndone ? (details.left_message_id ?? null) : null
+    return yield* markOperation(dialect, { tenant, at, undoing, left })
   }
   yield* all(
     db.insertInto('operations').values({
@@ -48,6 +35,27 @@ export function* noteOperation(dialect: Dialect, operation: NewOperation): Scrip
       details: JSON.stringify(details),
       undone_at: 0,
     }),
+  )
+}
+
+/** Marks an operation as undone or redone; `left` is the first message of the line that undoing it has left. */
+export function* markOperation(
+  dialect: Dialect,
+  command: { tenant: string; at: number; undoing: Undoing; left: string | null },
+): Script<void> {
+  const { tenant, at, undoing, left } = command
+  const known = yield* findOperation(dialect, { tenant, no: undoing.operation })
+  if (!known) return
+  const { redo_message_id: _, ...rest } = known.details
+  yield* all(
+    dialect.db
+      .updateTable('operations')
+      .set({
+        undone_at: undoing.isUndone ? at : 0,
+        details: JSON.stringify({ ...rest, ...(left === null ? {} : { redo_message_id: left }) }),
+      })
+      .where('no', '=', undoing.operation)
+      .where('tenant_id', '=', tenant),
   )
 }
 

@@ -3,7 +3,7 @@ import { audit, readAudit } from './audit.ts'
 import { changeConversation, removeConversation, undoRemoveConversation } from './change-conversation.ts'
 import { createConversation } from './create-conversation.ts'
 import { answeredBefore } from './idempotency.ts'
-import { findOperation, listOperations, nextOperation } from './operation-log.ts'
+import { findOperation, listOperations, markOperation, nextOperation } from './operation-log.ts'
 import { listConversations, ownsConversation, presenceOf, readConversation } from './read-conversations.ts'
 import { readStats } from './read-stats.ts'
 import { searchLedger } from './search-ledger.ts'
@@ -30,5 +30,6 @@ export const writes = {
     changesQueue: ({ id }) => id,
   }),
   undoRemoveConversation: write(undoRemoveConversation, { changesLine: ({ id }) => id }),
+  markOperation: write(markOperation, { keepsHeads: true, isAlone: true, isRepeatable: true }),
   audit: write(audit, { keepsHeads: true, isAlone: true }),
 }
