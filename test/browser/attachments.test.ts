@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { say, untilIdle, withBrowser } from '../support/browser.ts'
+import { allowCall, say, untilIdle, withBrowser } from '../support/browser.ts'
 
 describe('attachments and mentioned files in a browser', () => {
   const { server, start, forgive } = withBrowser()
@@ -184,7 +184,7 @@ describe('attachments and mentioned files in a browser', () => {
   it('[C9] shows the full output of a tool on request', async () => {
     const { id, page } = await start('Output')
     await say(page, '!run_command {"command":"seq 1 30000"}')
-    await page.getByRole('button', { name: 'Allow' }).click()
+    await allowCall(page)
     await untilIdle(page)
     const card = page.locator('.tool:has([title="run_command"])')
     const folded = await card.locator('.output').innerText()

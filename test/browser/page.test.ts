@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { focused, say, untilIdle, withBrowser } from '../support/browser.ts'
+import { allowCall, focused, say, untilIdle, withBrowser } from '../support/browser.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -45,7 +45,7 @@ describe('accessibility and loading of the page', () => {
       expect(await seriousFlaws(page)).toEqual([])
       await withEverything(page)
       expect(await seriousFlaws(page)).toEqual([])
-      await page.getByRole('button', { name: 'Allow' }).click()
+      await allowCall(page)
       await untilIdle(page)
       await page.getByRole('button', { name: 'Thought' }).click()
       expect(await seriousFlaws(page)).toEqual([])
@@ -133,7 +133,7 @@ describe('accessibility and loading of the page', () => {
     const file = join(server().config.project, 'phone.txt')
     const page = await open(`/c/${id}`, { width: 390, height: 800, isTouch: true })
     await say(page, '!run_command {"command":"echo one > phone.txt"}')
-    await page.getByRole('button', { name: 'Allow', exact: true }).tap()
+    await allowCall(page, 'tap')
     await untilIdle(page)
     expect(readFileSync(file, 'utf8')).toBe('one\n')
     await page.getByRole('link', { name: 'Changes', exact: true }).tap()
@@ -159,7 +159,7 @@ describe('accessibility and loading of the page', () => {
   it('[P8] fits a narrow screen without overflow and opens the list as an overlay', async () => {
     const { page } = await start('Narrow', { width: 380, height: 720 })
     await withEverything(page)
-    await page.getByRole('button', { name: 'Allow' }).click()
+    await allowCall(page)
     await untilIdle(page)
     const isTooWide = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth)
     for (const name of ['Transcript', 'Changes', 'Timeline', 'Context', 'Forks']) {

@@ -86,6 +86,26 @@ export async function say(page: Page, content: string): Promise<void> {
   await expect.poll(() => field.inputValue()).toBe('')
 }
 
+/**
+ * Presses Allow until the page reacts. Playwright may scroll the button into view while its row is still being measured; the page
+ * then scrolls to the end again, and the button moves away from the press.
+ */
+export async function allowCall(page: Page, press: 'click' | 'tap' = 'click'): Promise<void> {
+  const button = page.getByRole('button', { name: 'Allow', exact: true })
+  await button.waitFor()
+  const isGone = () =>
+    button.waitFor({ state: 'detached', timeout: 3000 }).then(
+      () => true,
+      () => false,
+    )
+  await expect
+    .poll(async () => {
+      await button[press]({ timeout: 3000 }).catch(() => {})
+      return await isGone()
+    })
+    .toBe(true)
+}
+
 /** Lets the next POST to this path reach the server, but drops its response. */
 export async function loseAnswer(page: Page, path: string): Promise<void> {
   let isLost = false
