@@ -4,6 +4,7 @@ import { type Clock, timestamp } from '../core/clock.ts'
 import { derivedId } from '../core/derived-id.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { AppendImported, SessionImports } from '../core/session-imports.ts'
+import { createTurns } from '../core/turns.ts'
 import type { SessionEntry, SessionHead, SessionImport } from '../protocol/api/agent-sessions.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
@@ -40,7 +41,7 @@ interface Imported {
 export function createSessionImports(deps: SessionImportsDependencies): SessionImports {
   const { ledger, append, keep, workspaceId, clock } = deps
   /** Imports of one session run one after the other. */
-  const running = new Map<string, Promise<unknown>>()
+  const inTurn = createTurns()
 
   async function run(
     tenant: string,
@@ -166,19 +167,8 @@ export function createSessionImports(deps: SessionImportsDependencies): SessionI
   }
 
   return {
-    async run({ tenant, head, entries }) {
-      const key = conversationOf(tenant, head)
-      const turn = (running.get(key) ?? Promise.resolve()).then(
-        () => run(tenant, head, entries),
-        () => run(tenant, head, entries),
-      )
-      running.set(key, turn)
-      try {
-        return await turn
-      } finally {
-        if (running.get(key) === turn) running.delete(key)
-      }
-    },
+    run: ({ tenant, head, entries }) =>
+      inTurn(conversationOf(tenant, head), () => run(tenant, head, entries)),
   }
 }
 

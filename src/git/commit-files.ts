@@ -64,24 +64,9 @@ export async function branchOf(root: string): Promise<string | null> {
   return repository && (await currentBranch(repository))
 }
 
-/** Commits to one repository are made one after the other: hooks share files. */
-const turns = new Map<string, Promise<unknown>>()
-
 export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   const repository = await findRepository(command.root)
   if (!repository) throw new CommitRefused('The project is not in a git repository.')
-  const before = turns.get(repository.commonDir) ?? Promise.resolve()
-  const turn = before.then(() => commitTo(repository, command))
-  const done = turn.catch(() => {})
-  turns.set(repository.commonDir, done)
-  try {
-    return await turn
-  } finally {
-    if (turns.get(repository.commonDir) === done) turns.delete(repository.commonDir)
-  }
-}
-
-async function commitTo(repository: UserRepository, command: CommitCommand): Promise<CommitDone> {
   const { scratch, branch } = command
   const current = await currentBranch(repository)
   const parent = await headCommit(repository)

@@ -1,6 +1,7 @@
 import type { Deletions } from '../core/deletions.ts'
 import type { Ledger } from '../core/ledger.ts'
 import type { ChangedSettings, Operation, Operations, Undoing } from '../core/operations.ts'
+import { createTurns } from '../core/turns.ts'
 import type { UndoCommand, UndoRedo } from '../core/undo-redo.ts'
 import type { WorkSessions } from '../core/work-sessions.ts'
 import type { OperationKind, OperationView, Undone } from '../protocol/api/operations.ts'
@@ -41,7 +42,7 @@ interface Way {
 
 export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   const { operations, ledger, deletions, sessions } = deps
-  let turn: Promise<unknown> = Promise.resolve()
+  const turns = createTurns()
 
   const messageOf = ({ details }: Operation) => details.message_id ?? ''
 
@@ -226,14 +227,8 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   }
 
   /** One at a time: two requests must not undo the same operation. */
-  function inTurn(what: 'undo' | 'redo', command: UndoCommand): Promise<Undone> {
-    const next = turn.then(
-      () => move(what, command),
-      () => move(what, command),
-    )
-    turn = next
-    return next
-  }
+  const inTurn = (what: 'undo' | 'redo', command: UndoCommand) =>
+    turns(command.tenant, () => move(what, command))
 
   async function move(
     what: 'undo' | 'redo',

@@ -1,6 +1,7 @@
 import { mkdirSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Ledger } from '../core/ledger.ts'
+import { createTurns } from '../core/turns.ts'
 import {
   type CheckpointEvent,
   type EditEvent,
@@ -69,6 +70,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
   const sessions = new Map<string, WorkspaceSessions>()
   /** Cached, because a conversation's workspace never changes. */
   const places = new Map<string, string | null>()
+  const commitInTurn = createTurns()
 
   const idOf = (copy: string) => copyWorkspaceId(project, copy)
   const workspaceIds = () => [project, ...copiesOnDisk(dataDir).map(idOf)]
@@ -211,7 +213,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const approvedState = async () =>
         (await sessionsOf(project).session(tenant, conversationId)).approved_checkpoint
       const where = { ...from, approvedState, root, dataDir, path, now: clock.now() }
-      return await commitApproved(where, command)
+      // In turn, so that two commits don't take the same approvals, and hooks don't run at the same time.
+      return await commitInTurn(project, () => commitApproved(where, command))
     },
     async blame({ tenant, conversationId, path }) {
       const place = await workspaceIdOf(tenant, conversationId)

@@ -1,3 +1,4 @@
+import { createTurns } from '../core/turns.ts'
 import {
   type AdoptCommand,
   type FailedChange,
@@ -65,7 +66,7 @@ type Begun = WorkState & { main: string; tip: string }
 
 export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSessions {
   const { store, workspace, workspaceId, dataDir, clock, log } = deps
-  const inOrder = createOrder()
+  const inOrder = createTurns()
   const between = createDifferences(workspace)
   const changes = createFileChanges({ ...deps, take, writeRepository })
   let later: NodeJS.Timeout | undefined
@@ -463,20 +464,5 @@ function sessionView(state: WorkState, { approved, changed, failed, rescued }: S
       approved_commit: session.approvedCommit,
       checkpoint_count: session.checkpointCount,
     })),
-  }
-}
-
-/** Runs one operation at a time for each conversation. */
-function createOrder() {
-  const turns = new Map<string, Promise<unknown>>()
-  return function inOrder<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const next = (turns.get(id) ?? Promise.resolve()).then(work, work)
-    const settled = next
-      .catch(() => {})
-      .then(() => {
-        if (turns.get(id) === settled) turns.delete(id)
-      })
-    turns.set(id, settled)
-    return next
   }
 }
