@@ -12,6 +12,18 @@ const MAX_BYTES = 1024 * 1024
 const SIMILAR = 0.5
 const MOST_CANDIDATES = 50
 
+/** A history that takes too long is refused, never blamed in part. */
+export class BlameTooSlow extends Error {
+  constructor() {
+    super('The history of this file is too long to blame.')
+    this.name = 'BlameTooSlow'
+  }
+}
+
+function assertBefore(deadline: number): void {
+  if (performance.now() > deadline) throw new BlameTooSlow()
+}
+
 /** The file in one tree, by the name that it had then. */
 interface Then {
   path: BytePath
@@ -46,9 +58,10 @@ export async function earlierPaths(
   checkpoints: readonly string[],
   path: string,
   now: string,
+  deadline: number,
 ): Promise<EarlierPaths> {
   const stored = await storedAmong(git, checkpoints)
-  const found = await follow(git, [...(await treesOf(git, stored)), now], fromShown(path))
+  const found = await follow(git, [...(await treesOf(git, stored)), now], fromShown(path), deadline)
   const paths = [...new Set(found.toReversed().map((file) => shownPath(file.path)))]
   const first = found.findIndex((file) => file.entry !== null)
   const after = stored[first - 1]
@@ -89,6 +102,7 @@ export async function blameFile(
   path: string,
   now: string,
   firstName: FirstName | null,
+  deadline: number,
 ): Promise<BlamedFile> {
   const known = new Set(
     await storedAmong(
@@ -99,7 +113,7 @@ export async function blameFile(
   const steps = all.filter((step) => !('checkpoint' in step) || known.has(step.checkpoint))
   const checkpoints = steps.flatMap((step) => ('checkpoint' in step ? step.checkpoint : []))
   const trees = await treesOf(git, checkpoints)
-  const found = await follow(git, [...trees, now], fromShown(path))
+  const found = await follow(git, [...trees, now], fromShown(path), deadline)
   const blame = createBlame<BlameAuthor>()
   /** An edit's outcome is not known: what has changed at the next checkpoint may be its own or not. */
   let isUnsure = false
@@ -118,6 +132,7 @@ export async function blameFile(
     at++
   }
   for (const step of steps) {
+    assertBefore(deadline)
     if ('checkpoint' in step) await observe(step.author)
     else if (isOfFile(step.edit, at))
       isUnsure = !(await applyEdit(git, blame, step.edit, found[at]?.isRenamed ?? false))
@@ -175,11 +190,12 @@ async function treesOf(git: Git, checkpoints: readonly string[]): Promise<string
 }
 
 /** Follows the file back from the last of these trees. Returns it in each of them. */
-async function follow(git: Git, trees: readonly string[], path: BytePath): Promise<Then[]> {
+async function follow(git: Git, trees: readonly string[], path: BytePath, deadline: number): Promise<Then[]> {
   const found: Then[] = []
   let name = path
   let later: { tree: string; file: Then } | null = null
   for (const tree of trees.toReversed()) {
+    assertBefore(deadline)
     let entry = await fileAt(git, tree, name)
     if (!entry && later?.file.entry) {
       const renamed = await renamedFrom(git, tree, later.tree, later.file.entry)

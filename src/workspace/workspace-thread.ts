@@ -1,4 +1,5 @@
 import { startWorkerThread } from '../worker-thread/worker-thread.ts'
+import { BlameTooSlow } from './blame.ts'
 import type { RestoreReport } from './file-operations.ts'
 import { TooLargeToKeep } from './known-files.ts'
 import { DiskFull, isDiskFull } from './restore.ts'
@@ -107,6 +108,7 @@ function asError({
   code?: string | undefined
 }): Error {
   if (name === TooLargeToKeep.name) return new TooLargeToKeep(message)
+  if (name === BlameTooSlow.name) return new BlameTooSlow()
   // A restore that fails for want of room has touched nothing, or was rolled back in the thread.
   if (name === DiskFull.name || isDiskFull({ code })) return new DiskFull()
   return Object.assign(new WorkspaceFailed(message), code === undefined ? {} : { code })

@@ -19,6 +19,18 @@ afterEach(() => one.close())
 
 const { at, write, read, age, listed } = filesOf(() => one)
 
+describe('a blame', () => {
+  it('refuses a history that takes too long, and goes on working', async () => {
+    one = openTestWorkspace({ blameMs: 0 })
+    write('a.txt', 'one\n')
+    const steps = [{ checkpoint: await one.checkpoint(), author: 'outside' as const }]
+    await expect(one.workspace.blame(steps, 'a.txt', null)).rejects.toThrow(/too long to blame/)
+    await expect(one.workspace.earlierPaths([], 'a.txt')).rejects.toThrow(/too long to blame/)
+    write('a.txt', 'two\n')
+    expect(listed(await one.checkpoint())).toEqual(['a.txt'])
+  })
+})
+
 describe('a checkpoint', () => {
   it('[W3] captures hidden files that git tracks, and no other hidden ones', async () => {
     one = openTestWorkspace()

@@ -187,19 +187,22 @@ export interface WorkspaceOptions {
   onProgress?: ((files: number) => void) | undefined
   /** Called with files that were rescued after the operation had returned. */
   onRescued?: ((files: RestoreReport['rescued']) => void) | undefined
+  /** How long a person waits for a blame; one that takes longer is refused. */
+  blameMs?: number | undefined
   /** For tests: called when a restore is planned and no file has been touched yet. */
   onPlanned?: (() => void) | undefined
 }
 
 const MANY_PACKS = 20
 const MAX_SHOWN_BYTES = 1024 * 1024
+const BLAME_MS = 20_000
 
 export function openWorkspace(
   options: WorkspaceOptions,
   /** Default: the workspace opens its own. */
   given?: SharedObjects,
 ): Workspace {
-  const { copy = null } = options
+  const { copy = null, blameMs = BLAME_MS } = options
   const shared = given ?? openSharedObjects(options)
   const { store, objects, git, mirror, inTurn } = shared
   const root = toBytePath(realpathSync(options.root))
@@ -460,12 +463,14 @@ export function openWorkspace(
         const found = entry && entry.mode !== FOLDER_MODE ? await git.read(entry.oid) : null
         return { file: found && shownFile(found.body), difference: difference ?? null }
       }),
-    earlierPaths: (checkpoints, path) =>
-      locked(async () => await earlierPaths(git, checkpoints, path, (await storeNow()).tree)),
-    // Only the current files need the lock: a long history would keep messages from starting.
+    // For a blame, only the current files need the lock: a long history would keep messages from starting.
+    async earlierPaths(checkpoints, path) {
+      const { tree } = await locked(() => storeNow())
+      return await earlierPaths(git, checkpoints, path, tree, performance.now() + blameMs)
+    },
     async blame(steps, path, firstName) {
       const { tree } = await locked(() => storeNow())
-      return await blameFile(git, steps, path, tree, firstName)
+      return await blameFile(git, steps, path, tree, firstName, performance.now() + blameMs)
     },
     approvedFiles: (query) =>
       locked(async () => await approvedFiles(git, query, query.withCurrent ? await storeNow() : null)),
