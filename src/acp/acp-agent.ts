@@ -17,6 +17,9 @@ import { VERSION } from '../protocol/version.ts'
 import { runCommand, slashCommands } from './commands.ts'
 import { createFrameUpdates } from './frame-updates.ts'
 
+/** `fork` is not part of the stable protocol yet; other agents announce it here too. */
+const sessionCapabilities = { list: {}, resume: {}, close: {}, fork: {} }
+
 /**
  * Waymark as an agent for editors: a session is a conversation. Each session follows its conversation's stream, so an editor
  * also shows what other clients send; a prompt ends when its run's terminal frame arrives.
@@ -53,9 +56,7 @@ export function createAcpAgent(deps: {
       agentCapabilities: {
         loadSession: true,
         promptCapabilities: { image: true, embeddedContext: true },
-        sessionCapabilities: { list: {}, resume: {}, close: {} },
-        // Forking is not yet part of the stable protocol; clients that know it find it here.
-        _meta: { sessionFork: true },
+        sessionCapabilities,
       },
     }))
     .onRequest(methods.agent.session.new, async ({ params, client: editor }) => {

@@ -98,6 +98,8 @@ describe('waymark acp', () => {
       protocolVersion: PROTOCOL_VERSION,
       clientCapabilities: {},
     })
+    // Hosts look for it here, so that Waymark hosted by Waymark forks its own session.
+    expect(about.agentCapabilities?.sessionCapabilities).toMatchObject({ fork: {} })
     expect(about.agentCapabilities?.loadSession).toBe(true)
     return editor.agent
   }
