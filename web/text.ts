@@ -459,8 +459,10 @@ export const text = {
 
   insights: {
     open: 'Insights',
-    title: 'The last 30 days',
-    none: 'Nothing has happened yet.',
+    title: 'Insights',
+    period: 'Period',
+    last: (days: number) => (days === 1 ? 'The last 24 hours' : `The last ${days} days`),
+    none: 'Nothing happened in this period.',
     partial: 'Incomplete: too many events to count at once.',
     byDay: 'Tokens by day',
     byModel: 'By model',

@@ -128,6 +128,11 @@ describe('restore, reset, fork and delete in a browser', () => {
     await dialog(page).getByText('Tokens by day').waitFor()
     await dialog(page).getByText('write_to_file').waitFor()
     expect(await dialog(page).locator('.insight-totals dt').allInnerTexts()).toContain('Model time')
+    const asked = page.waitForRequest((request) => request.url().includes('/stats?'))
+    await dialog(page).getByRole('combobox', { name: 'Period' }).selectOption('The last 7 days')
+    const since = new URL((await asked).url()).searchParams.get('since') ?? ''
+    expect(Math.round((Date.now() - Date.parse(since)) / 3_600_000)).toBe(7 * 24)
+    await dialog(page).getByText('write_to_file').waitFor()
   })
 
   it('[P4] shows changes made meanwhile before an approval or an undo', async () => {

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { Stats, Totals } from '../../src/protocol/api/stats.ts'
 import { Dialog } from '../controls/dialog.tsx'
 import { numberOf } from '../format.ts'
@@ -10,11 +11,29 @@ const LISTED = 8
 const DAY_MS = 24 * 60 * 60 * 1000
 const MOST_DAYS = 366
 
-/** What the last 30 days took: tokens, time, calls and edits. */
+const PERIODS = [1, 7, 30, 90, 365] as const
+
+/** What a period took: tokens, time, calls and edits. */
 export function InsightsDialog({ onClose }: { onClose(): void }) {
-  const stats = useQuery({ queryKey: ['stats'], queryFn: () => server.stats(), staleTime: 0 })
+  const [days, setDays] = useState<number>(30)
+  const stats = useQuery({
+    queryKey: ['stats', days],
+    queryFn: () => server.stats({ since: new Date(Date.now() - days * DAY_MS).toISOString() }),
+    staleTime: 0,
+  })
   return (
     <Dialog title={text.insights.title} onClose={onClose} wide>
+      <select
+        aria-label={text.insights.period}
+        value={days}
+        onChange={(event) => setDays(Number(event.target.value))}
+      >
+        {PERIODS.map((one) => (
+          <option key={one} value={one}>
+            {text.insights.last(one)}
+          </option>
+        ))}
+      </select>
       {stats.isPending && <p>{text.looking}</p>}
       {stats.isError && <p className="failure">{explain(stats.error)}</p>}
       {stats.isSuccess && <Counted stats={stats.data} />}
