@@ -8,7 +8,7 @@ import { type SessionAgent, sessionAgents } from '../protocol/api/agent-sessions
 import type { ImportProgress } from '../protocol/api/transfer.ts'
 import { connect, conversationId } from './connect.ts'
 import { commandWith } from './options.ts'
-import { bold, CommandError, count, endProgress, printJson, showProgress } from './output.ts'
+import { bold, CommandError, count, endProgress, printJson, showProgress, size } from './output.ts'
 
 interface TransferFlags extends Record<string, unknown> {
   conversation?: string
@@ -19,6 +19,7 @@ interface TransferFlags extends Record<string, unknown> {
 interface ImportFlags extends TransferFlags {
   from?: SessionAgent
   all?: boolean
+  dryRun?: boolean
 }
 
 export function exportCommand(): Command {
@@ -77,6 +78,7 @@ export function importCommand(): Command {
       ),
     )
     .option('--all', 'with --from: also sessions from folders outside the project')
+    .option('--dry-run', 'with --from: list the sessions that would be imported; import nothing')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -90,13 +92,14 @@ new. Entries that have no place in a transcript are kept in the ledger and count
 Examples:
   waymark import basket.waymark.tar
   waymark import --from claude
-  waymark import --from codex --all`,
+  waymark import --from codex --all --dry-run`,
     )
     .action(async (path: string | undefined, flags: ImportFlags) => {
       if ((path === undefined) === (flags.from === undefined)) {
         throw new CommandError('name a file, or an agent with --from')
       }
-      if (flags.all && flags.from === undefined) throw new CommandError('--all needs --from')
+      if ((flags.all || flags.dryRun) && flags.from === undefined)
+        throw new CommandError('--all and --dry-run need --from')
       if (flags.from === undefined) return await importFile(path ?? '', flags)
       // Loaded when used: it reads the databases and files of other programs.
       const { importSessions } = await import('./import-sessions.ts')
@@ -143,8 +146,4 @@ function counting(verb: string): Transform {
       done(null, piece)
     },
   })
-}
-
-function size(bytes: number): string {
-  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} kB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`
 }

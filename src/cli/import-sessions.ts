@@ -7,13 +7,30 @@ import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { SessionAgent, SessionHead, SessionImport } from '../protocol/api/agent-sessions.ts'
 import { connect } from './connect.ts'
 import { configAbove } from './options.ts'
-import { bold, CommandError, count, endProgress, printable, printJson, showProgress } from './output.ts'
+import {
+  bold,
+  CommandError,
+  count,
+  dim,
+  endProgress,
+  localTime,
+  printable,
+  printJson,
+  showProgress,
+  size,
+} from './output.ts'
 
 /** Lines are sent in pieces of about this size. */
 const PIECE = 256 * 1024
 const AT_ONCE = 3
 
 type Done = SessionImport & { session_id: string; folder: string | null }
+
+interface ImportSessionsFlags extends Record<string, unknown> {
+  all?: boolean
+  dryRun?: boolean
+  json?: boolean
+}
 
 interface Totals {
   done: Done[]
@@ -22,13 +39,13 @@ interface Totals {
 }
 
 /** Imports the sessions that an agent has stored on this machine. A session that fails does not hold up the others. */
-export async function importSessions(
-  agent: SessionAgent,
-  flags: Record<string, unknown> & { all?: boolean; json?: boolean },
-): Promise<void> {
-  const client = await connect(flags)
+export async function importSessions(agent: SessionAgent, flags: ImportSessionsFlags): Promise<void> {
   const { project, home, agentVariables: variables } = configAbove(flags)
   const root = realpathSync(project)
+  const isOfProject = ({ folder }: StoredSession) => folder !== null && isBelow(root, folder)
+  if (flags.dryRun)
+    return await listSessions(agent, findSessions(agent, { home, variables }), isOfProject, flags)
+  const client = await connect(flags)
   const totals: Totals = { done: [], failed: [], elsewhere: 0 }
   const sessions = findSessions(agent, { home, variables })[Symbol.asyncIterator]()
   /** Takes the next session until there is none: reading one and storing another overlap. */
@@ -36,7 +53,7 @@ export async function importSessions(
     for (;;) {
       const next = await sessions.next()
       if (next.done) return
-      const isHere = next.value.folder !== null && isBelow(root, next.value.folder)
+      const isHere = isOfProject(next.value)
       if (!isHere && !flags.all) {
         totals.elsewhere++
         continue
@@ -55,6 +72,34 @@ export async function importSessions(
   if (totals.failed.length > 0) {
     throw new CommandError(`${count(totals.failed.length, 'session')} could not be imported`)
   }
+}
+
+/** Lists what an import would read, without a server. */
+async function listSessions(
+  agent: SessionAgent,
+  sessions: AsyncIterable<StoredSession>,
+  isOfProject: (session: StoredSession) => boolean,
+  { all, json }: ImportSessionsFlags,
+): Promise<void> {
+  const found: { session_id: string; folder: string | null; started_at: string; bytes: number }[] = []
+  let elsewhere = 0
+  for await (const session of sessions) {
+    const { id, folder, startedAt, bytes } = session
+    if (all || isOfProject(session)) found.push({ session_id: id, folder, started_at: startedAt, bytes })
+    else elsewhere++
+  }
+  if (json) return printJson({ sessions: found, elsewhere })
+  for (const { session_id, folder, started_at, bytes } of found)
+    console.log(
+      `${localTime(started_at)}  ${printable(session_id)}  ${size(bytes)}  ${dim(printable(folder ?? 'no folder'))}`,
+    )
+  console.log(bold(`${count(found.length, 'session')} of ${agent} would be imported.`))
+  noteElsewhere(elsewhere)
+}
+
+function noteElsewhere(elsewhere: number): void {
+  if (elsewhere > 0)
+    console.log(`${count(elsewhere, 'session')} from other folders skipped; use --all to include them.`)
 }
 
 async function importOne(
@@ -143,6 +188,5 @@ function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
       `Kept, but not shown in transcripts: ${count(kept, 'entry', 'entries')} (${shown}${others.size > 5 ? ', …' : ''}).`,
     )
   }
-  if (elsewhere > 0)
-    console.log(`${count(elsewhere, 'session')} from other folders skipped; use --all to include them.`)
+  noteElsewhere(elsewhere)
 }

@@ -75,6 +75,10 @@ export function count(number: number, noun: string, plural = `${noun}s`): string
   return `${number.toLocaleString('en')} ${number === 1 ? noun : plural}`
 }
 
+export function size(bytes: number): string {
+  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} kB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`
+}
+
 /** Formats a time in the local time zone. */
 export function localTime(iso: string): string {
   const at = new Date(iso)

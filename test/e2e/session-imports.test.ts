@@ -346,6 +346,8 @@ describe('sessions of other agents', () => {
       const args = [cli, 'import', '--from', 'claude', '--project', project, ...more]
       return (await promisify(execFile)(process.execPath, args, { env })).stdout
     }
+    expect(await importing('--all', '--dry-run')).toMatch(/ kB .*\n1 session of claude would be imported\./)
+    expect((await server.client.listConversations({})).items).toEqual([])
     expect(await importing()).toContain('1 session from other folders skipped; use --all to include them.')
     expect(await importing('--all')).toMatch(
       /^imported {2}conv_\S+ {2}\d+ new entries\nImported 1 claude session; 0 unchanged\./,
