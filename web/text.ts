@@ -621,8 +621,7 @@ export const text = {
       `${s(total, 'file')}, ${changed === 0 ? 'same as now' : `${changed} changed since`}`,
     unsure: (path: string, reason: string) => `${path} is shown as it was before its last edit: ${reason}.`,
     nowAsThen: 'No checkpoint since then; showing the current files.',
-    commandsRan:
-      'Commands have run since the last checkpoint. Their effect on files appears at the next one.',
+    commandRunning: 'A command is running. Its effect on files appears when it ends.',
     since: { added: 'added later', modified: 'changed later', deleted: 'deleted later' },
     howToShow: 'Version',
     asThen: 'At this event',

@@ -9,7 +9,7 @@ import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
 import { Highlighted, languageOf } from '../transcript/highlight.tsx'
-import { hasRunCommands } from './commands-then.ts'
+import { isCommandRunning } from './running-commands.ts'
 
 interface FilesThenProps {
   conversationId: string
@@ -45,7 +45,9 @@ export function FilesThen({ conversationId, at: moving, isNow, transcript }: Fil
       </header>
       {files.isError && <p className="failure">{explain(files.error)}</p>}
       {!isNow && files.data?.checkpoint_id === null && <p className="note">{text.timeline.nowAsThen}</p>}
-      {transcript && hasRunCommands(transcript) && <p className="quiet note">{text.timeline.commandsRan}</p>}
+      {transcript && isCommandRunning(transcript) && (
+        <p className="quiet note">{text.timeline.commandRunning}</p>
+      )}
       {files.data && <Paths files={files.data} filter={filter} chosen={chosen} onChoose={setChosen} />}
       {chosen !== null && <FileThen key={chosen} conversationId={conversationId} at={at} path={chosen} />}
     </section>
