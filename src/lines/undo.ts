@@ -252,7 +252,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       throw new WaymarkError('missing_scope', 'The token lacks the scope workspace:write.')
     const undoing = { operation: operation.no, isUndone: isUndo }
     const command = { tenant, by, conversationId: operation.conversationId, undoing }
-    const done = await ways[operation.kind][what](command, operation)
+    const done = await carriedOut(what, command, operation, no === null)
     const cleared = done && 'cleared' in done ? (done.cleared as Undone['cleared']) : []
     let moved = (await operations.find(tenant, operation.no)) ?? operation
     if (moved.isUndone !== isUndo) {
@@ -260,6 +260,25 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       moved = { ...moved, isUndone: isUndo }
     }
     return { ...(await view(moved, tenant)), cleared }
+  }
+
+  /** A refusal names the operation: the person may have asked for the last one, whatever it is. */
+  async function carriedOut(
+    what: 'undo' | 'redo',
+    command: Command,
+    operation: Operation,
+    isLast: boolean,
+  ): Promise<Done> {
+    const way = ways[operation.kind]
+    try {
+      return await way[what](command, operation)
+    } catch (cause) {
+      if (!(cause instanceof WaymarkError)) throw cause
+      const { code, message, details } = cause
+      const which = `Operation ${operation.no} (${way.summary(operation)})`
+      const advice = isLast ? ` To ${what} another operation, give its number.` : ''
+      throw new WaymarkError(code, `${which} can't be ${what}ne: ${message}${advice}`, { details, cause })
+    }
   }
 
   return {
