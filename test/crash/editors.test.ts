@@ -213,7 +213,7 @@ it('[W10] [W4] keeps every version a person saved in the folder, a listed checkp
   for (const one of editors) one.save()
   await server.client.session(id)
   const first = (await server.client.checkpoints(id)).items.at(-1)?.checkpoint_id ?? ''
-  for (let round = 0; round < rounds(10, 500); round++) {
+  for (let round = 0; round < rounds(6, 500); round++) {
     let isOver = false
     const saving = editors.map((one) => saveUntil(one, () => isOver))
     const content = message()

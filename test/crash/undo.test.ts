@@ -211,7 +211,7 @@ describe('undo and redo', () => {
             await server.client.deleteConversation(other)
         },
       ),
-      { numRuns: rounds(5, 100) },
+      { numRuns: rounds(4, 100) },
     )
   })
 

@@ -27,7 +27,7 @@ describe('a hostile project', () => {
     '[T1] [T2] [T3] runs no program, accesses nothing outside, and damages no history',
     async () => {
       const seed = Number(process.env.WAYMARK_SEED ?? Date.now() % 1_000_000)
-      const total = rounds(20, 2000)
+      const total = rounds(14, 2000)
       const base = mkdtempSync(join(tmpdir(), 'waymark-hostile-'))
       const site = siteIn(join(base, 'site'))
       const before = await makeHistory(site)
