@@ -46,13 +46,20 @@ Examples:
 }
 
 export function printFileDiff(file: File): void {
-  if (file.diff === null) console.log(withoutDiff(file))
+  if (file.left_out !== undefined) console.log(printable(`${file.path}: ${leftOutText(file.left_out)}`))
+  else if (file.diff === null) console.log(withoutDiff(file))
   // Exact bytes for pipes.
   else if (!process.stdout.isTTY) process.stdout.write(file.diff)
   else for (const line of file.diff.replace(/\n$/, '').split('\n')) console.log(coloured(line))
 }
 
+function leftOutText(reason: string): string {
+  return `no longer in checkpoints (${reason}); the file still exists`
+}
+
 export function statOf(file: Omit<File, 'diff'>): string {
+  if (file.left_out !== undefined)
+    return `left out  ${printable(file.path)}  ${dim(printable(leftOutText(file.left_out)))}`
   const lines = file.is_too_large
     ? dim('too large to compare')
     : file.is_binary

@@ -38,6 +38,23 @@ describe('work sessions', () => {
   const write = (path: string, content: string) => `!write_to_file ${JSON.stringify({ path, content })}`
   const labels = async () => (await server.client.checkpoints(id)).items.map((item) => item.label)
 
+  it('[W3] shows a file that checkpoints now leave out as such, not as deleted, and a reset keeps it', async () => {
+    writeFileSync(at('b.txt'), 'log\n')
+    await server.client.approve(id, {})
+    writeFileSync(at('.gitignore'), 'b.txt\n')
+    rmSync(at('a.txt'))
+    const { changed_files } = await server.client.session(id)
+    const left = { path: 'b.txt', left_out: 'gitignore', additions: 0, deletions: 0 }
+    expect(changed_files.find(({ path }) => path === 'b.txt')).toMatchObject(left)
+    expect(changed_files.find(({ path }) => path === 'a.txt')).not.toHaveProperty('left_out')
+    const { files } = await server.client.diff(id, {})
+    expect(files.find(({ path }) => path === 'b.txt')).toMatchObject({ ...left, diff: null })
+    expect(files.find(({ path }) => path === 'a.txt')?.diff).toContain('-one')
+    await server.client.reset(id, {})
+    expect([read('a.txt'), read('b.txt')]).toEqual(['one\n', 'log\n'])
+    rmSync(at('.gitignore'), { force: true })
+  })
+
   it('[W6] gives an empty approval one parent, and leaves the branch of the empty session in place', async () => {
     const first = git('rev-parse', 'main').trim()
     const { approved_commit } = await server.client.approve(id)

@@ -1,8 +1,7 @@
 import type { Git } from '../git/git.ts'
 import { type BytePath, shownPath } from './byte-path.ts'
 import { readCommit } from './commit.ts'
-import { parentOf } from './entry-path.ts'
-import { readRecord } from './record.ts'
+import { readRecord, whyLeftOut } from './record.ts'
 import { compareTrees, type TreeEntry } from './trees.ts'
 
 export interface ApprovedQuery {
@@ -53,13 +52,7 @@ export async function approvedFiles(
     }
   }
 
-  const leftOut = new Map(
-    (await readRecord(git, latest.record)).leftOut.map(({ path, reason }) => [path, reason]),
-  )
-  const whyLeftOut = (path: BytePath) => {
-    for (let at = path; at !== ''; at = parentOf(at)) if (leftOut.has(at)) return leftOut.get(at) ?? null
-    return null
-  }
+  const leftOutFor = whyLeftOut(await readRecord(git, latest.record))
   let bytes = 0
   const read = async (entry: TreeEntry | null) => {
     if (!entry) return null
@@ -73,7 +66,7 @@ export async function approvedFiles(
     const now = await read(to)
     const earlier: ApprovedFile['before'] = []
     for (const entry of before) earlier.push(await read(entry))
-    const why = to === null ? whyLeftOut(path) : null
+    const why = to === null ? leftOutFor(path) : null
     const { mode = null, body = Buffer.alloc(0) } = now ?? {}
     files.push({ path: shownPath(path), mode, body, before: earlier, leftOut: why })
   }

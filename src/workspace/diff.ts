@@ -9,6 +9,8 @@ export interface FileDifference {
   deletions: number
   is_binary: boolean
   is_too_large: boolean
+  /** For a file that is not in the later checkpoint because checkpoints now leave it out: why. It still exists. */
+  left_out?: string
 }
 
 export interface FileDiff extends FileDifference {

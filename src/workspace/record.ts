@@ -1,6 +1,7 @@
 import type { Git } from '../git/git.ts'
 import type { ToolWritten } from '../manifest/manifest.ts'
 import { type BytePath, fromShown, shownPath } from './byte-path.ts'
+import { parentOf } from './entry-path.ts'
 import type { Folder, FolderTree } from './folder-tree.ts'
 import type { LeftOut } from './ignore-rules.ts'
 import type { ObjectStore } from './object-store.ts'
@@ -16,6 +17,20 @@ export interface CheckpointRecord {
   modes: Map<BytePath, number>
   umask: number
   toolWritten: ToolWritten[]
+}
+
+/** Returns why a checkpoint leaves out a path, or a folder above it; null if it doesn't. */
+export function whyLeftOut({
+  leftOut,
+}: Pick<CheckpointRecord, 'leftOut'>): (path: BytePath) => LeftOut | null {
+  const reasons = new Map(leftOut.map(({ path, reason }) => [path, reason]))
+  return (path) => {
+    for (let at = path; at !== ''; at = parentOf(at)) {
+      const reason = reasons.get(at)
+      if (reason !== undefined) return reason
+    }
+    return null
+  }
 }
 
 const FILE = 'record.json'

@@ -26,7 +26,7 @@ import { createKnownFiles } from './known-files.ts'
 import { matchPaths } from './match-paths.ts'
 import { type MergeBases, mergeTrees } from './merge-trees.ts'
 import type { MirrorPlace } from './pack-mirror.ts'
-import { readRecord, withModes } from './record.ts'
+import { readRecord, whyLeftOut, withModes } from './record.ts'
 import { conversationsOnDisk, copyFolder, readBranches } from './repository.ts'
 import { listRescued, type RescuedFile } from './rescued.ts'
 import { foresee, isDiskFull } from './restore.ts'
@@ -323,6 +323,19 @@ export function openWorkspace(
     return checkpoint === null ? (await storeNow()).tree : (await then(checkpoint)).tree
   }
 
+  /** Marks files that are not deleted: the later checkpoint leaves them out. */
+  async function withLeftOut<T extends FileDifference>(files: T[], to: string | null): Promise<T[]> {
+    if (!files.some(({ status }) => status === 'deleted')) return files
+    const { record } = to === null ? await storeNow() : await readCommit(git, to)
+    const leftOutFor = whyLeftOut(await readRecord(git, record))
+    return files.map((file) => {
+      const reason = file.status === 'deleted' ? leftOutFor(fromShown(file.path)) : null
+      if (reason === null) return file
+      const noDiff = 'diff' in file ? { diff: null } : {}
+      return { ...file, additions: 0, deletions: 0, left_out: reason, ...noDiff }
+    })
+  }
+
   async function treeAt({ checkpointId, edits }: FilesThen) {
     const tree = await treeOf(checkpointId)
     if (edits.length === 0) return { tree, unsure: [] }
@@ -444,22 +457,33 @@ export function openWorkspace(
         return paths.filter((_, index) => !known[index])
       }),
     differences: (from, to) =>
-      locked(async () => await listDifferences(git, store, await treeOf(from), await treeOf(to))),
+      locked(async () => {
+        const listed = await listDifferences(git, store, await treeOf(from), await treeOf(to))
+        return await withLeftOut(listed, to)
+      }),
     diff: (from, to, path) =>
-      locked(async () => await diffFiles(git, store, await treeOf(from), await treeOf(to), path)),
+      locked(async () => {
+        const files = await diffFiles(git, store, await treeOf(from), await treeOf(to), path)
+        return await withLeftOut(files, to)
+      }),
     files: (then, { search, limit }) =>
       locked(async () => {
         const { tree, unsure } = await treeAt(then)
         const all = (await filesIn(git, tree)).map(shownPath)
         const isNow = then.checkpointId === null && then.edits.length === 0
-        const changed = isNow ? [] : await listDifferences(git, store, tree, (await storeNow()).tree)
+        const changed = isNow
+          ? []
+          : await withLeftOut(await listDifferences(git, store, tree, (await storeNow()).tree), null)
         return { total: all.length, paths: matchPaths(all, search, limit), changed, unsure }
       }),
     file: (then, path) =>
       locked(async () => {
         const { tree } = await treeAt(then)
         const entry = await entryIn(git, tree, fromShown(path))
-        const [difference] = await diffFiles(git, store, tree, (await storeNow()).tree, path)
+        const [difference] = await withLeftOut(
+          await diffFiles(git, store, tree, (await storeNow()).tree, path),
+          null,
+        )
         const found = entry && entry.mode !== FOLDER_MODE ? await git.read(entry.oid) : null
         return { file: found && shownFile(found.body), difference: difference ?? null }
       }),

@@ -11,6 +11,7 @@ import { explain, keys, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts, DiffView } from '../transcript/diff-view.tsx'
 import { BlameDialog } from './blame-dialog.tsx'
+import { ChangeWord } from './change-word.tsx'
 import { Checkpoints } from './checkpoints.tsx'
 import { CommitDialog } from './commit-dialog.tsx'
 import { Operations } from './operations.tsx'
@@ -213,6 +214,11 @@ function authorsOf(by: By, conversationId: string): string {
   return by.map((one) => words[one.how](nameOf(one))).join('; ')
 }
 
+function whyNoDiff({ left_out, is_binary, is_too_large }: ChangedFile): string {
+  if (left_out !== undefined) return text.changes.whyLeftOut(left_out)
+  return is_binary ? text.diff.binary : is_too_large ? text.diff.tooLarge : text.diff.none
+}
+
 export function ChangedFiles({
   files,
   by,
@@ -250,7 +256,7 @@ function ChangedFileCard({
   const [isOpen, setOpen] = useState(isOpenByItself)
   const heading = (
     <>
-      <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>
+      <ChangeWord file={file} />
       <code>{file.path}</code>
       <Counts additions={file.additions} deletions={file.deletions} />
       {by !== undefined && <span className="quiet by">{by}</span>}
@@ -259,9 +265,7 @@ function ChangedFileCard({
   return (
     <Foldable className="changed-file" isOpen={isOpen} onToggle={() => setOpen(!isOpen)} heading={heading}>
       {file.diff === null ? (
-        <p className="quiet">
-          {file.is_binary ? text.diff.binary : file.is_too_large ? text.diff.tooLarge : text.diff.none}
-        </p>
+        <p className="quiet">{whyNoDiff(file)}</p>
       ) : (
         <DiffView diff={file.diff} label={file.path} />
       )}

@@ -7,6 +7,7 @@ import { FileChangeDialog } from '../restoring/file-change-dialog.tsx'
 import { explain, keys, refresh, server } from '../server.ts'
 import { text } from '../text.ts'
 import { Counts } from '../transcript/diff-view.tsx'
+import { ChangeWord } from './change-word.tsx'
 
 interface WorkDialogProps {
   conversationId: string
@@ -55,8 +56,7 @@ export function ApproveDialog({ conversationId, isRunning, onClose }: WorkDialog
         <ul className="files-report">
           {files.map((file) => (
             <li key={file.path}>
-              <span className={`change ${file.status}`}>{text.changes.words[file.status]}</span>{' '}
-              <code>{file.path}</code> <Counts {...file} />
+              <ChangeWord file={file} /> <code>{file.path}</code> <Counts {...file} />
             </li>
           ))}
         </ul>

@@ -105,7 +105,11 @@ function Paths({
                 <code>{path}</code>
                 {change && (
                   <>
-                    <span className={`since ${change.status}`}>{text.timeline.since[change.status]}</span>
+                    <span className={`since ${change.status}`}>
+                      {change.left_out === undefined
+                        ? text.timeline.since[change.status]
+                        : text.timeline.leftOutSince}
+                    </span>
                     <Counts {...change} />
                   </>
                 )}

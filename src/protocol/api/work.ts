@@ -17,6 +17,8 @@ export const changedFileSchema = z
     deletions: z.int(),
     is_binary: z.boolean(),
     is_too_large: z.boolean(),
+    /** Why the later checkpoint leaves the file out (W3): its status is `deleted`, but the file still exists. */
+    left_out: z.string().optional(),
   })
   .meta({ id: 'ChangedFile' })
 
