@@ -173,7 +173,7 @@ export const text = {
         snapshot_failed:
           'The files could not be saved before the run, so nothing was changed. Fix the files listed above, then send the message again.',
         workspace_not_here:
-          'This server does not have this conversation’s files. Start the server in the folder that contains them, or fork the conversation.',
+          'This server does not have this conversation’s files. Start the server in the folder that contains them. A conversation without files, such as one imported from another folder, can be forked to work on this project’s.',
         storage_failed:
           'The server could not save data. Check its disk space and its log, then send the message again.',
         invalid_api_key: 'The provider rejected the API key. Set a valid key and restart the server.',
@@ -297,7 +297,7 @@ export const text = {
   },
 
   rules: {
-    title: 'Permissions',
+    title: 'Rules',
     none: 'No rules yet. Choose “Always allow” when a tool asks, and its rule appears here.',
     intro: 'Calls that run without asking. Remove a rule to be asked again.',
     match: {
@@ -334,7 +334,7 @@ export const text = {
       edit: 'Edit freely',
       read_only: 'Read only (plan)',
     },
-    rules: 'Permissions',
+    rules: 'Rules',
     notify: 'Notify me',
     notified: 'Notifications on',
     defaultModel: (name: string) => (name === '' ? 'Default model' : `Default: ${name}`),
@@ -427,11 +427,11 @@ export const text = {
   },
 
   operations: {
-    title: 'Your changes to this conversation',
+    title: 'Operations in this conversation',
     undo: 'Undo',
     redo: 'Redo',
     done: (isRedone: boolean, summary: string) => `${isRedone ? 'Redone' : 'Undone'}: ${summary}`,
-    problem: (why: string) => `can’t be undone or redone any more: ${why}`,
+    problem: (isUndone: boolean, why: string) => `can’t be ${isUndone ? 'redone' : 'undone'}: ${why}`,
   },
 
   blame: {
@@ -449,7 +449,7 @@ export const text = {
     open: 'Commit …',
     title: 'Commit the approved files?',
     means:
-      'Commits the files approved since the last commit to your git repository, your own edits of them included. Later changes stay as they are.',
+      'Commits to your git repository the files approved since Waymark’s last commit, including your own edits to them. Later changes stay as they are.',
     where: (branch: string, author: string) => `To ${branch}, as ${author}`,
     message: 'Message',
     branch: 'New branch (default: the current one)',
@@ -465,7 +465,7 @@ export const text = {
     period: 'Period',
     last: (days: number) => (days === 1 ? 'The last 24 hours' : `The last ${days} days`),
     none: 'Nothing happened in this period.',
-    partial: 'Incomplete: too many events to count at once.',
+    partial: 'Incomplete: too many events to count at once. Choose a shorter period.',
     byDay: 'Tokens by day',
     byModel: 'By model',
     byAgent: 'By agent',

@@ -1,11 +1,14 @@
 import { MAX_SESSION_LINE, type SessionEntry, type SessionHead } from '../protocol/api/agent-sessions.ts'
 
-/** The longest value of each field that the server takes; longer ones, and ones with NUL, are in no ordinary session. */
+/** The maximum length of each field that the server accepts. Ordinary sessions have no longer values, and none with NUL. */
 const LONGEST = { name: 200, kind: 200, model: 200, title: 500, call_id: 1000, path: 4096 }
 const MAX_LINE_SHOWN = 1024 * 1024
 const CUT = new Set<SessionEntry['type']>(['title', 'model', 'other'])
 
-/** The entry as the server takes it, as JSON: one that it would refuse is kept as it is, so that it doesn't block its session. */
+/**
+ * The entry as JSON that the server accepts. An entry that it would reject is sent as type `other`, with its content, so that the
+ * rest of the session can be imported.
+ */
 export function acceptableLine(entry: SessionEntry): string {
   const fitting = acceptable(entry)
   const line = JSON.stringify(fitting)
@@ -14,21 +17,24 @@ export function acceptableLine(entry: SessionEntry): string {
   return JSON.stringify({
     type: 'other',
     at: entry.at,
-    kind: 'too long',
+    kind: 'oversized',
     entry: { start, length: line.length },
   })
 }
 
 function acceptable(entry: SessionEntry): SessionEntry {
-  const odd = Object.entries(LONGEST).filter(([field, most]) => {
+  const refused = Object.entries(LONGEST).filter(([field, most]) => {
     const value: unknown = (entry as Record<string, unknown>)[field]
     return (
       typeof value === 'string' && (value.length > most || value.includes('\0') || isEmptyId(field, value))
     )
   })
-  if (odd.length === 0) return entry
-  if (!CUT.has(entry.type)) return { type: 'other', at: entry.at, kind: `odd ${entry.type}`, entry }
-  const cut = odd.map(([field, most]) => [field, plain((entry as Record<string, string>)[field] ?? '', most)])
+  if (refused.length === 0) return entry
+  if (!CUT.has(entry.type)) return { type: 'other', at: entry.at, kind: `invalid ${entry.type}`, entry }
+  const cut = refused.map(([field, most]) => [
+    field,
+    plain((entry as Record<string, string>)[field] ?? '', most),
+  ])
   return { ...entry, ...Object.fromEntries(cut) } as SessionEntry
 }
 

@@ -25,7 +25,7 @@ export async function* jsonLines(file: string): AsyncGenerator<{ value: unknown 
       const bytes = length
       pieces = []
       length = 0
-      if (line === null) yield { problem: 'too long', kept: { bytes } }
+      if (line === null) yield { problem: 'oversized', kept: { bytes } }
       else if (line.trim() !== '') yield parsed(line)
     }
     length += chunk.length - from

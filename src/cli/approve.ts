@@ -33,8 +33,8 @@ export function approveCommand(): Command {
     .addHelpText(
       'after',
       `
---commit commits every file approved since the last commit, your own edits of it included, with the author from
-your git configuration. In a terminal, it shows the commit first, and asks. Later changes and other files, staged
+--commit commits every file approved since Waymark's last commit to the current branch, including your own edits
+to it. The author comes from your git configuration. In a terminal, it shows the commit first, and asks. Later changes and other files, staged
 or not, stay as they are. Hooks run only with --run-hooks; --dry-run lists them. No filter or other program of
 the repository runs.
 

@@ -7,7 +7,9 @@ const SHOWN = 50
 
 export function auditCommand(): Command {
   return commandWith('audit', ['project', 'dataDir', 'url'])
-    .description('Show deletions, collections, imports and rules, with time and token name, newest first')
+    .description(
+      'Show deletions, collections, imports, commits and rules, with time and token name, newest first',
+    )
     .option('--json', 'print as JSON')
     .addHelpText(
       'after',

@@ -78,16 +78,19 @@ export function importCommand(): Command {
       ),
     )
     .option('--all', 'with --from: also sessions from folders outside the project')
-    .option('--dry-run', 'with --from: list the sessions that would be imported; import nothing')
+    .option(
+      '--dry-run',
+      'with --from: list the sessions found, including those already imported; import nothing',
+    )
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       `
-The whole file is verified first. Conversations keep their ids and digests. Existing conversations are left unchanged, and one
+A file is verified completely first. Conversations keep their ids and digests. Existing conversations are left unchanged, and one
 with a different history is rejected. The project's files are not changed; restore a checkpoint to get them.
 
-Each session becomes a conversation, with messages, thoughts, calls, outputs, edits and times. Importing again adds what is
-new. Entries that have no place in a transcript are kept in the ledger and counted. The sessions themselves are only read.
+With --from, each session becomes a conversation, with messages, thoughts, calls, outputs, edits and times. Importing again adds what is
+new. Entries that have no place in a transcript are kept in the ledger and counted. The sessions themselves are not changed.
 
 Examples:
   waymark import basket.waymark.tar

@@ -74,7 +74,7 @@ export async function importSessions(agent: SessionAgent, flags: ImportSessionsF
   }
 }
 
-/** Lists what an import would read, without a server. */
+/** Lists the sessions that an import would read. Needs no server. */
 async function listSessions(
   agent: SessionAgent,
   sessions: AsyncIterable<StoredSession>,
@@ -93,7 +93,7 @@ async function listSessions(
     console.log(
       `${localTime(started_at)}  ${printable(session_id)}  ${size(bytes)}  ${dim(printable(folder ?? 'no folder'))}`,
     )
-  console.log(bold(`${count(found.length, 'session')} of ${agent} would be imported.`))
+  console.log(bold(`Found ${count(found.length, `${agent} session`)}.`))
   noteElsewhere(elsewhere)
 }
 

@@ -52,7 +52,7 @@ const commands: Record<string, () => Promise<Command>> = {
 /** The program with all its commands, or, when the first argument names one, with only that one. */
 export async function createProgram(args: readonly string[] = []): Promise<Command> {
   const program = new Command('waymark')
-    .description('A session server for AI coding agents: one append-only ledger, replayed to the byte.')
+    .description('A session server for AI coding agents: one append-only ledger, replayed byte for byte.')
     .version(VERSION)
     .showHelpAfterError('Try --help.')
     .addHelpText(

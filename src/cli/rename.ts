@@ -12,7 +12,7 @@ export function renameCommand(): Command {
   return commandWith('rename', ['project', 'dataDir', 'url'])
     .description('Rename a conversation; `waymark undo` restores the earlier title')
     .argument('<title...>', 'the new title')
-    .option('-c, --conversation <id>', 'default: the most recently changed')
+    .option('-c, --conversation <id>', 'conversation id (default: the most recently changed)')
     .option('--json', 'print the conversation as JSON')
     .addHelpText(
       'after',

@@ -33,12 +33,20 @@ Examples:
 }
 
 export function redoCommand(): Command {
-  return moving('redo', 'Redo the last undone operation').action(
-    async (no: number | undefined, flags: UndoFlags) => {
+  return moving('redo', 'Redo the last undone operation')
+    .addHelpText(
+      'after',
+      `
+Without a number, redo does nothing if a new operation has followed the undo.
+
+Examples:
+  waymark redo
+  waymark redo 12                     this operation; \`waymark ops\` lists them`,
+    )
+    .action(async (no: number | undefined, flags: UndoFlags) => {
       const client = await connect(flags)
       show(await client.redo(bodyOf(no, flags)), 'Redone', flags)
-    },
-  )
+    })
 }
 
 export function opsCommand(): Command {
@@ -60,7 +68,11 @@ export function opsCommand(): Command {
 function moving(name: string, about: string): Command {
   return commandWith(name, ['project', 'dataDir', 'url'])
     .description(about)
-    .argument('[operation]', 'number of the operation (default: the last one)', numberOf)
+    .argument(
+      '[operation]',
+      `number of the operation (default: the ${name === 'undo' ? 'last one' : 'one undone last'})`,
+      numberOf,
+    )
     .option('-c, --conversation <id>', 'only operations in this conversation')
     .option('--json', 'print as JSON')
 }
@@ -85,6 +97,6 @@ function show(done: Undone, what: string, { json }: UndoFlags): void {
 
 function lineOf({ operation, at, by, conversation_id, summary, is_undone, problem }: OperationView): string {
   const state = is_undone ? ' (undone)' : ''
-  const why = problem === null ? '' : `; it can't be ${is_undone ? 'redone' : 'undone'} any more: ${problem}`
+  const why = problem === null ? '' : `; it can't be ${is_undone ? 'redone' : 'undone'}: ${problem}`
   return `${operation}  ${printable(summary)}${state}${printable(why)}  ${dim(`${localTime(at)}  ${printable(by)}  ${conversation_id}`)}`
 }

@@ -18,7 +18,7 @@ export interface OperationDetails {
   message_id?: string
   /** The first message of the line that an undeletion has left. */
   left_message_id?: string | null
-  /** For an undone operation: the first message of the line that its undoing has left. */
+  /** For an undone operation: the first message of the line that the conversation left when it was undone. */
   redo_message_id?: string
   fork_id?: string
   before?: ChangedSettings

@@ -190,7 +190,7 @@ export function workspaceNotHere(named: string | null, here: string): WaymarkErr
     return new WaymarkError(
       'workspace_not_here',
       `The working copy of this conversation (workspaces/${copy.conversationId} in the data folder) no longer exists. ` +
-        'Fork the conversation to continue.',
+        'Start a new conversation, or fork the one that this was forked from.',
     )
   }
   return new WaymarkError(
@@ -243,7 +243,7 @@ export interface WorkStore {
   rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
   /** The last approval in the workspace, by any conversation; null when there was none. */
   approvedIn(workspaceId: string): Promise<{ checkpointId: string; at: string } | null>
-  /** The approvals in the workspace, newest first, after the last that was committed to this branch, which `since` names. */
+  /** The workspace's approvals since the last one committed to this branch, newest first; `since` is that last one. */
   approvalsToCommit(
     workspaceId: string,
     branch: string | null,

@@ -70,7 +70,7 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   const { scratch, branch } = command
   const current = await currentBranch(repository)
   const parent = await headCommit(repository)
-  if (parent === undefined) throw new CommitRefused("The repository's HEAD can't be read.")
+  if (parent === undefined) throw new CommitRefused("The repository's HEAD can't be read. Run git fsck.")
   if (branch === null) refuseUnless(repository, current)
   const target = branch ?? current ?? ''
   await refuseName(target, command, repository)
@@ -89,7 +89,8 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
     const index = join(work, 'index')
     for (const gitDir of [tree, index]) {
       await mkdir(gitDir)
-      if (!(await fillMirror(gitDir, repository))) throw new CommitRefused("The repository can't be read.")
+      if (!(await fillMirror(gitDir, repository)))
+        throw new CommitRefused("The repository can't be read. Run git fsck.")
     }
     const found = { repository, hooks, keepsModes, parent, target, author, tree, index, indexThen }
     return await commitIn({ ...command, ...found })
@@ -267,7 +268,7 @@ async function refuseName(
   )
   if (!isName) throw new CommitRefused(`${JSON.stringify(name)} is not a valid branch name.`)
   if (existsSync(join(commonDir, 'reftable')))
-    throw new CommitRefused('Repositories with reftables are not supported.')
+    throw new CommitRefused("Waymark can't commit to a repository with reftables. Use git commit instead.")
 }
 
 /** The author as the repository or the person has configured it. */

@@ -16,7 +16,7 @@ export interface FileToCommit {
   body: Buffer
   /** The file before each of the approvals that changed it; null where it was not there. */
   before: ({ mode: string; body: Buffer } | null)[]
-  /** Why checkpoints leave it out, so that its absence says nothing; null if they don't. */
+  /** Why checkpoints leave it out: it may exist although they lack it. Null if they include it. */
   leftOut: string | null
 }
 
@@ -187,7 +187,7 @@ async function usable(command: PlanCommand, prefix: string) {
   const skipped: SkippedFile[] = []
   const within = files.filter(({ path, leftOut }) => {
     const reason = isBeyondLink(repository, `${prefix}${path}`)
-      ? 'it is beyond a symbolic link'
+      ? 'its path contains a symbolic link'
       : leftOut && `checkpoints leave it out: ${leftOut}`
     if (reason) skipped.push({ path, reason })
     return !reason

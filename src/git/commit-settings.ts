@@ -27,7 +27,7 @@ export async function commitSettings(
   ]
   const found = new Map<string, string>()
   for (const { file, how } of files) {
-    // A pipe would block git, which also reads the repository's own file to compare its folder with the conditions of includes.
+    // A pipe would block git. Git also reads the repository's own file, to evaluate conditional includes.
     if (!isFile(file)) continue
     const args = ['config', '--file', file, how, '--null', '--get-regexp', WANTED]
     const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_OUTPUT }

@@ -55,7 +55,7 @@ function isProgram(file: string): boolean {
     const found = statSync(file)
     return found.isFile() && (found.mode & 0o111) !== 0
   } catch {
-    // It is missing, or its path can't be one.
+    // The file is missing, or its path is invalid.
     return false
   }
 }
@@ -112,12 +112,15 @@ export async function runHooksBefore(
       if (code !== 0) throw new CommitRefused(refusal(name, code, output))
     }
     const then = await readSmall(indexFile, index.length * 2 + MAX_ADDED_BYTES)
-    if (!then) throw new CommitRefused("A hook left an index that can't be read, so nothing was committed.")
+    if (!then)
+      throw new CommitRefused(
+        "A hook left an index that can't be read, so nothing was committed. Fix the hook, or commit without hooks.",
+      )
     await check(then)
     const changed = (await readSmall(messageFile, MAX_MESSAGE_BYTES))?.toString().trim()
     if (!changed)
       throw new CommitRefused(
-        'A hook left the message empty, too long or unreadable, so nothing was committed.',
+        'A hook left the message empty, too long or unreadable, so nothing was committed. Fix the hook, or commit without hooks.',
       )
     return changed
   } finally {
@@ -151,7 +154,7 @@ const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 /** Replaces the file: an existing one could be a link, or a pipe that would block the server. */
 async function write(path: string, bytes: Buffer): Promise<void> {
   const refuse = () => {
-    throw new CommitRefused(`${path} can't be written.`)
+    throw new CommitRefused(`${path} can't be written. Use git commit instead.`)
   }
   await rm(path, { force: true }).catch(refuse)
   const handle = await open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o644).catch(refuse)

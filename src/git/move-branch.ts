@@ -50,7 +50,7 @@ export async function refuseTaken(repository: UserRepository, branch: string): P
   const below = names.find((name) => name.startsWith(`${branch}/`))
   const isFolder = lstatSync(refFile(repository, branch), { throwIfNoEntry: false })?.isDirectory() === true
   const other = taken ?? below ?? (isFolder ? `${branch}/…` : undefined)
-  if (other !== undefined) throw new CommitRefused(`The branch ${other} exists already. Choose another name.`)
+  if (other !== undefined) throw new CommitRefused(`The branch ${other} already exists. Choose another name.`)
 }
 
 /** Moves the branch, and replaces the index, under git's lock files. */
@@ -148,11 +148,12 @@ async function noteInReflog(
     // A link could lead anywhere, and a pipe would block the server.
     const handle = await open(log, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK, 0o644).catch(
       () => {
-        throw new CommitRefused(`${log} can't be written.`)
+        throw new CommitRefused(`${log} can't be written. Use git commit instead.`)
       },
     )
     try {
-      if (!(await handle.stat()).isFile()) throw new CommitRefused(`${log} is not a file.`)
+      if (!(await handle.stat()).isFile())
+        throw new CommitRefused(`${log} is not a file. Use git commit instead.`)
       await handle.writeFile(line)
     } finally {
       await handle.close()
@@ -168,6 +169,9 @@ async function makeFolder(commonDir: string, gitDir: string, folder: string): Pr
     )
   let existing = folder
   while (!existsSync(existing)) existing = dirname(existing)
-  if (!isInside(realpathSync(existing))) throw new CommitRefused(`${existing} leads out of the repository.`)
+  if (!isInside(realpathSync(existing)))
+    throw new CommitRefused(
+      `${existing} is outside the repository, because of a symbolic link. Use git commit instead.`,
+    )
   await mkdir(folder, { recursive: true })
 }

@@ -123,7 +123,7 @@ function hasDotGit(root: string): boolean {
 export async function fillMirror(gitDir: string, repository: UserRepository): Promise<boolean> {
   const head = await headCommit(repository)
   const indexFile = join(repository.gitDir, 'index')
-  // Before it is read: if it changes meanwhile, git compares more files than it needs to.
+  // Read the time before the content: if the index changes in between, git only compares more files than necessary.
   const changed = lstatSync(indexFile, { throwIfNoEntry: false })?.mtime
   const index = await readSmall(indexFile, MAX_INDEX_BYTES)
   if (head === undefined) return false

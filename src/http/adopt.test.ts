@@ -38,7 +38,7 @@ describe('adopting the files of a fork', () => {
     return { forkId, copy: copyFolder(server.config.dataDir, forkId) }
   }
 
-  it('[W11] merges lines of one file, adds and deletes files, and can be undone to the byte', async () => {
+  it('[W11] merges lines of one file, adds and deletes files, and can be undone byte for byte', async () => {
     const lines = Array.from({ length: 20 }, (_, at) => `line ${at}`)
     const text = (change: Record<number, string>) =>
       `${lines.map((line, at) => change[at] ?? line).join('\n')}\n`

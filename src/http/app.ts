@@ -27,7 +27,7 @@ const description = {
   info: {
     title: 'Waymark',
     version: '1',
-    description: 'A session server for AI coding agents: one append-only ledger, replayed to the byte.',
+    description: 'A session server for AI coding agents: one append-only ledger, replayed byte for byte.',
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/api/v1' }],

@@ -122,7 +122,7 @@ describe('committing approved files', () => {
     expect(git('symbolic-ref', '--short', 'HEAD').trim()).toBe('main')
     expect(git('log', '--format=%s', 'main').trim()).toBe('first')
     expect(git('status', '--porcelain')).toBe(before)
-    await expect(server.client.commit(id, { branch: 'agent/baskets' })).rejects.toThrow(/exists already/)
+    await expect(server.client.commit(id, { branch: 'agent/baskets' })).rejects.toThrow(/already exists/)
     for (const branch of ['-x', 'a..b', 'HEAD', '../../hooks/x', 'a b']) {
       await expect(server.client.commit(id, { branch })).rejects.toMatchObject({ code: 'commit_refused' })
     }
@@ -370,7 +370,7 @@ describe('committing approved files', () => {
     await expect(server.client.commit(id, {})).rejects.toThrow()
     symlinkSync(outside, join(project, '.git/refs/heads/agent'))
     await expect(server.client.commit(id, { branch: 'agent/x' })).rejects.toThrow(
-      /leads out of the repository/,
+      /is outside the repository/,
     )
     expect(readFileSync(victim, 'utf8')).toBe('mine\n')
     expect(git('log', '--format=%s').trim()).toBe('first')

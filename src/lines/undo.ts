@@ -25,12 +25,12 @@ interface Command {
   undoing: Undoing
 }
 
-/** What the change answers; one that stops a conversation returns the messages that waited in its queue. */
+/** The result of the change. Stopping a conversation returns its queued messages. */
 type Done = object | null | void
 
 /**
- * How to undo and redo an operation. Both make an ordinary change, but `undoing` marks the operation instead of logging one. Where
- * nothing is left to change, because another operation has changed it already, they change nothing, and `move` marks it.
+ * How to undo and redo an operation. Each makes an ordinary change; because of `undoing`, the log marks the operation instead of
+ * adding one. If another operation has already made the change, nothing changes, and `move` marks the operation.
  */
 interface Way {
   summary(operation: Operation): string
@@ -294,7 +294,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
 }
 
 function nothingApprovedBefore(): WaymarkError {
-  return new WaymarkError('checkpoint_not_found', 'Nothing was approved before.')
+  return new WaymarkError('checkpoint_not_found', 'There is no earlier approval to return to.')
 }
 
 /** Returns null if the refusal has this code: another operation has made the change already. */

@@ -21,7 +21,7 @@ export interface ApprovedFile {
   body: Uint8Array
   /** The states before each of the approvals; null where the file was not there. */
   before: ({ mode: string; body: Uint8Array } | null)[]
-  /** Why checkpoints leave it out, so that its absence from them says nothing. */
+  /** Why checkpoints leave it out: it may exist although they lack it. Null if they include it. */
   leftOut: string | null
 }
 
@@ -58,7 +58,7 @@ export async function approvedFiles(
     if (!entry) return null
     const body = (await git.read(entry.oid))?.body ?? Buffer.alloc(0)
     bytes += body.length
-    if (bytes > MAX_BYTES) throw new Error('the approved files are too large to commit here')
+    if (bytes > MAX_BYTES) throw new Error('the approved files exceed 256 MB; use git commit instead')
     return { mode: entry.mode, body }
   }
   const files: ApprovedFile[] = []

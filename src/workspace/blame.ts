@@ -15,7 +15,7 @@ const MOST_CANDIDATES = 50
 /** A history that takes too long is refused, never blamed in part. */
 export class BlameTooSlow extends Error {
   constructor() {
-    super('The history of this file is too long to blame.')
+    super('The history of this file is too long to blame. Compare two checkpoints with waymark diff instead.')
     this.name = 'BlameTooSlow'
   }
 }

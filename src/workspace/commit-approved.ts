@@ -42,7 +42,7 @@ export async function commitApproved(
   if (found.length === 0)
     throw new WaymarkError(
       'commit_refused',
-      'Nothing that was approved since the last commit has changed a file.',
+      'No approval since the last commit changed a file. Approve changes first, then commit.',
     )
   const proposed = message ?? (await proposal(store, command, since))
   try {

@@ -234,7 +234,7 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, names))
       const { text, authors } = await translated(workspace.blame(steps, only, firstName))
       if (text !== null) return await blameView(store, tenant, only, { text, authors }, sources)
-      throw new WaymarkError('invalid_request', `The project has no text file ${only} of at most 1 MiB.`)
+      throw new WaymarkError('invalid_request', `${only} is missing, is not text, or is larger than 1 MiB.`)
     },
     async compare({ tenant, from, to, isDetailed }) {
       const [one, other] = await filesToCompare(tenant, from, to)

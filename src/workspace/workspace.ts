@@ -85,7 +85,7 @@ export interface Workspace {
   files(then: FilesThen, wanted: { search: string; limit: number }): Promise<FoundFiles>
   /** Reads one file at that point; null when it did not exist. */
   file(then: FilesThen, path: string): Promise<{ file: FoundFile | null; difference: FileDiff | null }>
-  /** The names that a file has had in these checkpoints, oldest first, newest name first. */
+  /** The names that a file has had in these checkpoints (oldest first), newest name first, and where it first appears. */
   earlierPaths(checkpoints: readonly string[], path: string): Promise<EarlierPaths>
   /** The authors of the lines of a current file. */
   blame(steps: readonly BlameStep[], path: string, firstName: FirstName | null): Promise<BlamedFile>

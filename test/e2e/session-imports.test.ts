@@ -233,7 +233,10 @@ describe('sessions of other agents', () => {
       started_at: at,
     })
     const report = await sendLines([head, ...odd.map((entry) => JSON.parse(acceptableLine(entry)) as object)])
-    expect(report).toMatchObject({ entries: 7, others: { 'odd call': 2, 'odd edit': 1, constructor: 2 } })
+    expect(report).toMatchObject({
+      entries: 7,
+      others: { 'invalid call': 2, 'invalid edit': 1, constructor: 2 },
+    })
     expect((await server.client.conversation(report.conversation_id)).title).toBe(`a${'b'.repeat(499)}`)
   })
 
@@ -346,7 +349,7 @@ describe('sessions of other agents', () => {
       const args = [cli, 'import', '--from', 'claude', '--project', project, ...more]
       return (await promisify(execFile)(process.execPath, args, { env })).stdout
     }
-    expect(await importing('--all', '--dry-run')).toMatch(/ kB .*\n1 session of claude would be imported\./)
+    expect(await importing('--all', '--dry-run')).toMatch(/ kB .*\nFound 1 claude session\./)
     expect((await server.client.listConversations({})).items).toEqual([])
     expect(await importing()).toContain('1 session from other folders skipped; use --all to include them.')
     expect(await importing('--all')).toMatch(

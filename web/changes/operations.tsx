@@ -49,7 +49,7 @@ export function Operations({ conversationId }: { conversationId: string }) {
               <strong className={one.is_undone ? 'undone' : ''}>{one.summary}</strong>
               <p className="quiet">
                 {dateOf(one.at)} · {one.by}
-                {one.problem !== null && ` · ${text.operations.problem(one.problem)}`}
+                {one.problem !== null && ` · ${text.operations.problem(one.is_undone, one.problem)}`}
               </p>
             </div>
             <Button icon="restore" disabled={!mayChange || one.problem !== null} onClick={() => move(one)}>

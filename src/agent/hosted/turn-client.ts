@@ -205,7 +205,7 @@ export function createTurnClient(deps: TurnClientDependencies): TurnClient {
       tell('denied', policy === 'deny' ? 'settings' : 'mode')
       return plainly(false)
     }
-    // The agent names the kind itself, and asks only about what it should not do unasked, such as reading other folders.
+    // A read-only kind is no reason to allow a call: the agent reports the kind, and a read may be outside the project.
     const isFree = policy === 'allow' || (mode === 'edit' && EDITS.has(call.kind))
     if (isFree) {
       tell('approved', policy === 'allow' ? 'settings' : 'mode')

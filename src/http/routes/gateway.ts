@@ -45,7 +45,10 @@ export function addTerminalRoutes(app: OpenAPIHono<AppEnv>, { gateway }: AppDepe
     )
     const isForeign = Object.values(origins).some((origin) => !gateway.origins.includes(origin))
     if (isForeign && !scopes.includes('admin')) {
-      throw new WaymarkError('missing_scope', 'Model servers not in the settings need the scope admin.')
+      throw new WaymarkError(
+        'missing_scope',
+        'Your token needs the scope admin to use model servers that are not in the settings.',
+      )
     }
     return c.json(gateway.keep({ tenant, id, key, agent, upstreams: origins }), 200)
   })

@@ -38,7 +38,7 @@ export function* noteOperation(dialect: Dialect, operation: NewOperation): Scrip
   )
 }
 
-/** Marks an operation as undone or redone; `left` is the first message of the line that undoing it has left. */
+/** Marks an operation as undone or redone; `left` is the first message of the line that the undo left. */
 export function* markOperation(
   dialect: Dialect,
   command: { tenant: string; at: number; undoing: Undoing; left: string | null },
