@@ -1,4 +1,5 @@
 import type { Totals } from '../src/protocol/api/stats.ts'
+import { APPROVED_AGAIN } from '../src/protocol/frame-kinds.ts'
 import type { Approval } from '../src/replay/transcript.ts'
 
 /** All user-visible text of the page. */
@@ -256,7 +257,9 @@ export const text = {
       `Files adopted from a fork: ${restored} written, ${deleted} deleted`,
     undoRestore: 'Undo this restore',
     approved: (session: string, message: string | null) =>
-      `${session} was approved${message === null ? '' : `: ${message}`}`,
+      message === APPROVED_AGAIN
+        ? 'Undo or redo changed which files count as approved'
+        : `${session} was approved${message === null ? '' : `: ${message}`}`,
     reset: (session: string) => `${session} was discarded; files reset to the last approval`,
     undoReset: 'Undo this reset',
     forked: 'Forked here',

@@ -1,6 +1,6 @@
 import type { SessionUpdate, ToolKind } from '@agentclientprotocol/sdk'
 import type { FrameKind } from '../protocol/frame-kinds.ts'
-import { isKnownKind } from '../protocol/frame-kinds.ts'
+import { APPROVED_AGAIN, isKnownKind } from '../protocol/frame-kinds.ts'
 import type { AnyFrame, Frame } from '../protocol/frames.ts'
 
 /** Turns frames into the session updates that an editor shows. Live and replayed frames take the same way. */
@@ -113,7 +113,12 @@ export function createFrameUpdates(): FrameUpdates {
       say(
         `\n*Files ${adopted_from === undefined ? 'restored' : 'adopted from a fork'}: ${restored} written, ${deleted} deleted.*\n`,
       ),
-    'session.approved': ({ closed_session }) => say(`\n*${closed_session} was approved.*\n`),
+    'session.approved': ({ closed_session, message }) =>
+      say(
+        message === APPROVED_AGAIN
+          ? '\n*Undo or redo changed which files count as approved.*\n'
+          : `\n*${closed_session} was approved.*\n`,
+      ),
     'session.reset': ({ closed_session }) => say(`\n*${closed_session} was discarded.*\n`),
     'memory.checkpoint': ({ checkpoint }) =>
       think(`The model's memory was shortened: ${checkpoint.strategy}.\n`),

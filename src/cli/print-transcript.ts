@@ -1,3 +1,4 @@
+import { APPROVED_AGAIN } from '../protocol/frame-kinds.ts'
 import type {
   Entry,
   FileEdit,
@@ -259,6 +260,7 @@ function markText(mark: Mark): string | null {
         ? `files restored to ${mark.frame.restored_to.slice(0, 8)}`
         : `files adopted from ${mark.frame.adopted_from}`
     case 'approved':
+      if (mark.frame.message === APPROVED_AGAIN) return 'undo or redo changed which files count as approved'
       return `${mark.frame.closed_session} approved, ${count(mark.frame.commits_approved, 'checkpoint')}`
     case 'reset':
       return `${mark.frame.closed_session} reset to ${mark.frame.reset_to.slice(0, 8)}`

@@ -14,6 +14,7 @@ import type {
   SessionView,
 } from '../protocol/api/work.ts'
 import { WaymarkError } from '../protocol/errors.ts'
+import { APPROVED_AGAIN } from '../protocol/frame-kinds.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { type ConversationId, parseCopyWorkspaceId } from '../protocol/ids.ts'
 import type { Idempotency } from './ledger.ts'
@@ -173,7 +174,7 @@ export const labels = {
   beforeEdit: (path: string) => `Before edit: ${cutText(path, LABEL_CHARACTERS)}`,
   /** For a checkpoint that is restated because the messages around it were deleted. */
   kept: 'Kept when messages were deleted',
-  approvedAgain: 'Approved again',
+  approvedAgain: APPROVED_AGAIN,
   isOfApproval: (label: string) => label.startsWith('Approved: '),
   approved: (message: string) => `Approved: ${message.replaceAll(/\s+/g, ' ').trim()}`,
 } as const

@@ -369,9 +369,7 @@ describe('committing approved files', () => {
     symlinkSync(victim, join(project, '.git/logs/refs/heads/main'))
     await expect(server.client.commit(id, {})).rejects.toThrow()
     symlinkSync(outside, join(project, '.git/refs/heads/agent'))
-    await expect(server.client.commit(id, { branch: 'agent/x' })).rejects.toThrow(
-      /is outside the repository/,
-    )
+    await expect(server.client.commit(id, { branch: 'agent/x' })).rejects.toThrow(/is outside the repository/)
     expect(readFileSync(victim, 'utf8')).toBe('mine\n')
     expect(git('log', '--format=%s').trim()).toBe('first')
     rmSync(join(project, '.git/logs/refs/heads/main'))

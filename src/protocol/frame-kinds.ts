@@ -54,3 +54,6 @@ export function isTerminalKind(kind: string): boolean {
 export function isKnownKind(kind: string): kind is FrameKind {
   return knownKinds.has(kind)
 }
+
+/** The message of `session.approved` when undo or redo made an earlier approval the approved state again. */
+export const APPROVED_AGAIN = 'Approved again'

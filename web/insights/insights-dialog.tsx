@@ -24,6 +24,7 @@ export function InsightsDialog({ onClose }: { onClose(): void }) {
   return (
     <Dialog title={text.insights.title} onClose={onClose} wide>
       <select
+        className="insight-period"
         aria-label={text.insights.period}
         value={days}
         onChange={(event) => setDays(Number(event.target.value))}
