@@ -1,6 +1,7 @@
 import { Readable, type Transform } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import * as zlib from 'node:zlib'
 import type { ProtocolName } from '../agent/provider/protocol.ts'
+import { REDACTED } from '../core/redact.ts'
 
 /** One request of an agent and its answer, as they pass. Reading it never holds up the agent. */
 export interface Exchange {
@@ -44,12 +45,18 @@ export const MAX_KEPT_BYTES = 64 * 1024 * 1024
 export const MAX_HELD_BYTES = 192 * 1024 * 1024
 let held = 0
 
+/** A server that refuses a key may repeat it (G5). */
+export function withoutCredentials(text: string, credentials: readonly string[]): string {
+  return credentials.reduce((shown, credential) => shown.replaceAll(credential, REDACTED), text)
+}
+
 const decoders: Record<string, () => Transform> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  gzip: zlib.createGunzip,
+  'x-gzip': zlib.createGunzip,
+  deflate: zlib.createInflate,
+  br: zlib.createBrotliDecompress,
+  // Node before 22.15 lacks it: such bodies pass, but are not recorded.
+  ...('createZstdDecompress' in zlib ? { zstd: zlib.createZstdDecompress } : {}),
 }
 
 export interface Tap extends Tapped {

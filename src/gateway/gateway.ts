@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import type { ProtocolName } from '../agent/provider/protocol.ts'
 import type { Log } from '../core/log.ts'
+import { isSecretKey } from '../core/redact.ts'
 import { forward, passedOn } from '../outbound/forward.ts'
 import { type Answer, createTap, type Exchange, type Tap } from './exchange.ts'
 
@@ -27,7 +28,7 @@ const OUR_HEADERS = 'x-waymark-'
 /** Ids by which agents name their sessions: Codex, Claude Code, opencode. */
 const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id', 'x-session-id']
 const MAX_SESSION_ID = 200
-const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'cookie']
+const CREDENTIAL_HEADERS = ['x-goog-api-key', 'cookie']
 /** A shorter value may be an ordinary word. */
 const MIN_CREDENTIAL = 8
 /** How long a call may wait for the files to be saved. Text never waits. */
@@ -98,7 +99,8 @@ export function createGateway(deps: {
 
   function observe(access: GatewayAccess, exchange: Exchange): Promise<void> {
     // Call the observer now: the request belongs to the active run, which may end within milliseconds.
-    return Promise.try(() => access.observe(exchange)).catch((error: unknown) =>
+    const observed = async () => await access.observe(exchange)
+    return observed().catch((error: unknown) =>
       deps.log.error({ err: error }, 'a model request could not be recorded'),
     )
   }
@@ -213,7 +215,9 @@ function protocolOf(path: string): ProtocolName | null | undefined {
 }
 
 function credentialsOf({ headers }: IncomingMessage): string[] {
-  return CREDENTIAL_HEADERS.flatMap((name) => headers[name] ?? [])
+  const names = Object.keys(headers).filter((name) => CREDENTIAL_HEADERS.includes(name) || isSecretKey(name))
+  return names
+    .flatMap((name) => headers[name] ?? [])
     .flatMap((value) => [value, value.replace(/^\w+ /, '')])
     .filter((value) => value.length >= MIN_CREDENTIAL)
 }

@@ -9,7 +9,7 @@ import { cutText } from '../core/limits.ts'
 import type { ResponseEnd } from '../core/responses.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
-import type { Answer, Exchange } from './exchange.ts'
+import { type Answer, type Exchange, withoutCredentials } from './exchange.ts'
 
 /** How an answer ended, and what it was made of; the result is null for an answer that is no complete event stream. */
 export interface ReadAnswer {
@@ -26,7 +26,12 @@ const CALLS = /"type"\s*:\s*"(?:function_call|custom_tool_call|tool_use)"|"tool_
 
 /** Reads an answer while it arrives, with the code that reads the answers to our own requests; `emit` gets its frames. */
 export async function readAnswer(
-  { protocol, answer: arriving, isCancelled }: Pick<Exchange, 'protocol' | 'answer' | 'isCancelled'>,
+  {
+    protocol,
+    answer: arriving,
+    isCancelled,
+    credentials,
+  }: Pick<Exchange, 'protocol' | 'answer' | 'isCancelled' | 'credentials'>,
   responseId: string,
   emit: (frame: FrameDraft) => void,
 ): Promise<ReadAnswer> {
@@ -39,7 +44,7 @@ export async function readAnswer(
   }
   const isStream = answer.contentType.startsWith('text/event-stream')
   if (protocol === null || !isStream || answer.status >= 300) {
-    const end = await plainEnd(answer)
+    const end = await plainEnd(answer, credentials)
     return { result: null, hasCalls: CALLS.test(end.response ?? ''), end }
   }
   try {
@@ -90,8 +95,10 @@ async function mapped(
 }
 
 /** An answer that is no event stream: a whole response, or an error. */
-async function plainEnd({ status, body }: Answer): Promise<ResponseEnd> {
-  const response = await body.text
+async function plainEnd({ status, body }: Answer, credentials: readonly string[]): Promise<ResponseEnd> {
+  const text = await body.text
+  // Before the message is cut: a key across the cut would not be found.
+  const response = text === null ? null : withoutCredentials(text, credentials)
   if (!(await body.isComplete)) return { ...nothing, response, status: 'cancelled', error: null }
   if (status >= 300) {
     const message = `The model server answered ${status}: ${cutText(response ?? '', MAX_ERROR)}`

@@ -1,11 +1,10 @@
 import type { Turn } from '../core/agent.ts'
 import { type Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import { REDACTED } from '../core/redact.ts'
 import type { ResponseEnd, Responses } from '../core/responses.ts'
 import type { FrameDraft } from '../protocol/frames.ts'
 import { newId } from '../protocol/ids.ts'
-import type { Exchange } from './exchange.ts'
+import { type Exchange, withoutCredentials } from './exchange.ts'
 import { type ReadAnswer, readAnswer } from './read-answer.ts'
 import { partsOf, type ReadRequest, readRequest } from './request-items.ts'
 
@@ -81,15 +80,13 @@ export async function recordExchange(
   const fence = { conversationId, runId, epoch: hold.epoch }
   await responses.begin({ id: responseId, tenant, conversationId, runId, request: body, details }, fence)
   const read = await readAnswer(exchange, responseId, emit)
-  const end = withoutCredentials(read.end, exchange.credentials)
+  const end = endWithout(read.end, exchange.credentials)
   await responses.end(responseId, end)
   return { responseId, request, ...read, end }
 }
 
-/** A server that refuses a key may repeat it (G5). */
-function withoutCredentials(end: ResponseEnd, credentials: readonly string[]): ResponseEnd {
-  const hidden = (text: string) =>
-    credentials.reduce((shown, credential) => shown.replaceAll(credential, REDACTED), text)
+function endWithout(end: ResponseEnd, credentials: readonly string[]): ResponseEnd {
+  const hidden = (text: string) => withoutCredentials(text, credentials)
   const { response, error } = end
   return {
     ...end,

@@ -13,6 +13,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type DemoModel, startDemoModel } from '../../src/demo-model/server.ts'
 import { createTap, type Exchange } from '../../src/gateway/exchange.ts'
 import { createGateway, type Gateway, type GatewayAccess } from '../../src/gateway/gateway.ts'
+import { readAnswer } from '../../src/gateway/read-answer.ts'
 import { streams } from '../golden/streams.ts'
 import { testAgent } from '../support/hosted-agents.ts'
 import { allFrames, ask, finalOf, ofKind, runsOf, toolsOf, transcriptOf } from '../support/runs.ts'
@@ -519,6 +520,18 @@ describe('an agent in its own terminal', () => {
     expect(found).toEqual([])
     const metrics = await (await server.call('/metrics')).text()
     expect(metrics).not.toContain(SECRET)
+  })
+
+  it('[G5] redacts a repeated credential before it shortens the error', async () => {
+    const key = `sk-${'a'.repeat(40)}`
+    const body = createTap(undefined)
+    body.push(Buffer.from('x'.repeat(965) + key))
+    body.end(true)
+    const answer = { status: 401, beganAt: 0, contentType: 'text/plain', body }
+    const exchange = { protocol: 'responses' as const, isCancelled: () => false, credentials: [key] }
+    const { end } = await readAnswer({ ...exchange, answer: Promise.resolve(answer) }, 'resp_1', () => {})
+    expect(end.error?.message).toContain('x')
+    expect(JSON.stringify(end)).not.toContain('sk-a')
   })
 
   it('[G4] ends the run when the agent is killed, and marks the outcome of its call as unknown', async () => {
