@@ -244,11 +244,14 @@ export interface WorkStore {
   rows(tenant: string, id: ConversationId, how?: { isCounted: boolean }): Promise<WorkRows>
   /** The last approval in the workspace, by any conversation; null when there was none. */
   approvedIn(workspaceId: string): Promise<{ checkpointId: string; at: string } | null>
-  /** The workspace's approvals since the last one committed to this branch, newest first; `since` is that last one. */
+  /** The workspace's approvals, and the commits of approved files to this branch, newest first. */
   approvalsToCommit(
     workspaceId: string,
     branch: string | null,
-  ): Promise<{ items: { checkpointId: string; at: string }[]; since: string | null }>
+  ): Promise<{
+    items: { checkpointId: string; at: string }[]
+    commits: { approved: string; commit: string }[]
+  }>
   /** Records that everything up to this approval was committed to a branch of the user's repository. */
   noteCommit(commit: NewCommit): Promise<void>
   /** Edits and checkpoints of all conversations in the workspace since then. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type FileToCommit, type PlannedFile, planCommit, type SkippedFile } from './commit-plan.ts'
 import { CommitRefused } from './commit-refused.ts'
 import { commitSettings } from './commit-settings.ts'
-import { runGit } from './git.ts'
+import { GitFailed, runGit } from './git.ts'
 import {
   describeHooks,
   type HookReport,
@@ -14,7 +14,7 @@ import {
   runHooksAfter,
   runHooksBefore,
 } from './hooks.ts'
-import { currentBranch, moveBranch, readIndex, refuseTaken } from './move-branch.ts'
+import { currentBranch, moveBranch, readIndex, refuseTaken, wasOn } from './move-branch.ts'
 import { fillMirror } from './status.ts'
 import { findRepository, headCommit, readSmall, type UserRepository } from './user-repository.ts'
 
@@ -64,6 +64,39 @@ export async function branchOf(root: string): Promise<string | null> {
   return repository && (await currentBranch(repository))
 }
 
+/** The first of these commits that HEAD contains; null if it has none of them, for example after a reset. */
+export async function lastContained(
+  root: string,
+  commits: readonly string[],
+  { path, scratch }: Pick<CommitCommand, 'path' | 'scratch'>,
+): Promise<string | null> {
+  const repository = await findRepository(root)
+  const head = repository && (await headCommit(repository))
+  if (!head || commits.length === 0) return null
+  if (commits[0] === head) return head
+  await mkdir(scratch, { recursive: true })
+  const gitDir = await mkdtemp(join(scratch, 'commit-'))
+  try {
+    if (!(await fillMirror(gitDir, repository))) return null
+    const { workTree: cwd, commonDir } = repository
+    const from = { gitDir, path, cwd, objects: join(commonDir, 'objects'), timeoutMs: TIMEOUT_MS }
+    for (const commit of commits) {
+      const args = ['merge-base', '--is-ancestor', commit, head]
+      const isContained = await runGit({ ...from, args }).then(() => true, isNotContained)
+      if (isContained) return commit
+    }
+    return null
+  } finally {
+    await rm(gitDir, { recursive: true, force: true })
+  }
+}
+
+/** Git exits with 1, or with 128 if the commit no longer exists. */
+function isNotContained(error: unknown): false {
+  if (!(error instanceof GitFailed)) throw error
+  return false
+}
+
 export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   const repository = await findRepository(command.root)
   if (!repository) throw new CommitRefused('The project is not in a git repository.')
@@ -75,10 +108,14 @@ export async function commitFiles(command: CommitCommand): Promise<CommitDone> {
   const target = branch ?? current ?? ''
   await refuseName(target, command, repository)
   if (branch !== null) await refuseTaken(repository, branch)
+  if (!(await wasOn(repository, current, command.approvedAt)))
+    throw new CommitRefused(
+      'The branch was switched after the approval, so the approved files may be those of another branch. Approve again, then commit.',
+    )
   const settings = await commitSettings(repository, command.path)
   const author = authorOf(settings)
   const hooks = hooksOf(repository, settings)
-  const keepsModes = settings.get('core.filemode') === 'false'
+  const keepsModes = /^(false|no|off|0)$/i.test(settings.get('core.filemode') ?? '')
   await refuseLinks(repository)
   await mkdir(scratch, { recursive: true })
   const work = await mkdtemp(join(scratch, 'commit-'))

@@ -8,6 +8,11 @@ import type { UserRepository } from './user-repository.ts'
 
 /** Decides what a commit contains: the given files, without those that git would not take or that are newer in the repository. */
 
+interface Version {
+  mode: string
+  body: Buffer
+}
+
 export interface FileToCommit {
   /** Relative to the project. */
   path: string
@@ -15,7 +20,7 @@ export interface FileToCommit {
   mode: string | null
   body: Buffer
   /** The file before each of the approvals that changed it; null where it was not there. */
-  before: ({ mode: string; body: Buffer } | null)[]
+  before: (Version | null)[]
   /** Why checkpoints leave it out: it may exist although they lack it. Null if they include it. */
   leftOut: string | null
 }
@@ -63,25 +68,37 @@ interface PlanCommand {
 }
 
 const AT_ONCE = 4
+const CRLF = Buffer.from('\r\n')
+const TEXT_ATTRIBUTES = ['text', 'crlf', 'eol']
 const IGNORED = ['--no-literal-pathspecs', 'check-ignore', '-z', '--stdin', '--no-index'] as const
 
 /** Reads HEAD into the index of `tree`, and compares the files with it. Refuses a commit of nothing. */
 export async function planCommit(command: PlanCommand): Promise<CommitPlan> {
   const { git, repository, parent, tree, branch, isDryRun } = command
   const prefix = prefixOf(repository, command.root)
-  const { taken, skipped } = await usable(command, prefix)
+  const { taken, skipped, isAutomatic } = await usable(command, prefix)
   await git(tree, ['read-tree', ...(parent === null ? ['--empty'] : [parent])])
   const head = await entriesOf(git, tree)
-  const hashed = async (file: NonNullable<FileToCommit['before'][number]>, full: string, isKept: boolean) => {
+  const hasCrlf = new Map<string, Promise<boolean>>()
+  /** Like git, leaves the line endings alone if the last commit's version has CRLF, unless an attribute says otherwise. */
+  const keepsCrlf = async ({ body }: Version, full: string) => {
+    const [, oid] = head.get(full)?.split(' ') ?? []
+    if (oid === undefined || !isAutomatic(full) || !body.includes(CRLF)) return false
+    const known = hasCrlf.get(oid) ?? git(tree, ['cat-file', 'blob', oid]).then(isCrlfText)
+    hasCrlf.set(oid, known)
+    return await known
+  }
+  const hashed = async (file: Version, full: string, isKept: boolean) => {
     // A link's target is no text; line endings apply to files only.
-    const how = file.mode === '120000' ? ['--no-filters'] : [`--path=${full}`]
+    const isRaw = file.mode === '120000' || (await keepsCrlf(file, full))
+    const how = isRaw ? ['--no-filters'] : [`--path=${full}`]
     const args = ['hash-object', ...(isKept ? ['-w'] : []), '--stdin', ...how]
     return (await git(tree, args, file.body)).trim()
   }
   /** True if the file was like this, or missing, before one of the approvals. */
   const wasApprovedFrom = async (old: string | undefined, file: FileToCommit, full: string) => {
     for (const one of file.before) {
-      const entry = one && `${one.mode} ${await hashed(one, full, false)}`
+      const entry = one && `${modeOf(command, one.mode, old)} ${await hashed(one, full, false)}`
       if (entry === (old ?? null)) return true
     }
     return false
@@ -186,18 +203,30 @@ async function usable(command: PlanCommand, prefix: string) {
   const { files, repository, tree, index } = command
   const skipped: SkippedFile[] = []
   const within = files.filter(({ path, leftOut }) => {
-    const reason = isBeyondLink(repository, `${prefix}${path}`)
-      ? 'its path contains a symbolic link'
-      : leftOut && `checkpoints leave it out: ${leftOut}`
+    const reason = isQuoted(path)
+      ? 'its name has unusual bytes; commit it yourself'
+      : isBeyondLink(repository, `${prefix}${path}`)
+        ? 'its path contains a symbolic link'
+        : leftOut && `checkpoints leave it out: ${leftOut}`
     if (reason) skipped.push({ path, reason })
     return !reason
   })
   const paths = within.map(({ path }) => `${prefix}${path}\0`).join('')
   const git = (args: string[], input: string) => command.git(tree, args, input)
-  const attributes = (await git(['check-attr', '-z', '--stdin', 'filter'], paths)).split('\0')
+  const attributes = (await git(['check-attr', '-z', '--stdin', 'filter', ...TEXT_ATTRIBUTES], paths)).split(
+    '\0',
+  )
   const filters = new Map<string, string>()
-  for (let at = 0; at + 2 < attributes.length; at += 3)
-    filters.set(attributes[at] ?? '', attributes[at + 2] ?? '')
+  /** Files whose line endings an attribute settles, so that the last commit's version doesn't count. */
+  const settled = new Set<string>()
+  const automatic = new Set<string>()
+  for (let at = 0; at + 2 < attributes.length; at += 3) {
+    const [full = '', name = '', value = ''] = attributes.slice(at, at + 3)
+    if (name === 'filter') filters.set(full, value)
+    else if (name === 'text' && value === 'auto') automatic.add(full)
+    else if (value !== 'unspecified') settled.add(full)
+  }
+  const isAutomatic = (full: string) => automatic.has(full) || !settled.has(full)
   const tracked = await entriesOf(command.git, index)
   const untracked = within.filter(({ path }) => !tracked.has(`${prefix}${path}`))
   // It reads its input as patterns; a path that begins with `./` is none.
@@ -216,7 +245,17 @@ async function usable(command: PlanCommand, prefix: string) {
     else return true
     return false
   })
-  return { taken, skipped }
+  return { taken, skipped, isAutomatic }
+}
+
+/** Names that are not UTF-8 are shown quoted, as git shows them, and would be committed under that name. */
+function isQuoted(path: string): boolean {
+  return path.startsWith('"')
+}
+
+/** Git's own test: text with at least one CRLF. */
+function isCrlfText(content: string): boolean {
+  return content.includes('\r\n') && !content.includes('\0') && !/\r(?!\n)/.test(content)
 }
 
 /** Git exits with 1 when it ignores none of the paths. */

@@ -1,4 +1,4 @@
-import { constants, existsSync, lstatSync, realpathSync } from 'node:fs'
+import { constants, existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
 import { mkdir, open, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
 import { CommitRefused } from './commit-refused.ts'
@@ -9,6 +9,7 @@ import { headCommit, readEnd, readSmall, type UserRepository } from './user-repo
 const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants
 const MAX_REFS_BYTES = 32 * 1024 * 1024
 const MAX_LOG_LINE = 64 * 1024
+const MAX_LOG = 256 * 1024
 const MAX_INDEX_BYTES = 128 * 1024 * 1024
 
 /** The user's index; null if there is none. */
@@ -31,6 +32,22 @@ export async function lastMoved({ gitDir }: UserRepository): Promise<number> {
   const log = await readEnd(join(gitDir, 'logs/HEAD'), MAX_LOG_LINE)
   const last = log?.toString().trimEnd().split('\n').at(-1) ?? ''
   return Number(/> (\d+) [+-]\d+(?:\t|$)/.exec(last)?.[1] ?? 0)
+}
+
+/** True if HEAD was on this branch at that time, in milliseconds, as far as git has recorded it. */
+export async function wasOn({ gitDir }: UserRepository, branch: string | null, at: number): Promise<boolean> {
+  // Git replaces this file when it switches branches; a commit leaves it alone.
+  if (statSync(join(gitDir, 'HEAD')).mtimeMs <= at) return true
+  const log = (await readEnd(join(gitDir, 'logs/HEAD'), MAX_LOG))?.toString() ?? ''
+  const switches = log.split('\n').flatMap((line) => {
+    const [, time, from] = /> (\d+) [+-]\d+\tcheckout: moving from (\S+) to /.exec(line) ?? []
+    return time === undefined ? [] : { second: Number(time) * 1000, from }
+  })
+  const later = switches.filter(({ second }) => second + 999 >= at)
+  // Git's times have no milliseconds: a switch in the same second may have been before or after.
+  const first = later.findIndex(({ second }) => second > at)
+  const possible = first < 0 ? later : later.slice(0, first + 1)
+  return possible.length > 0 && possible.every(({ from }) => from === branch)
 }
 
 function refFile({ commonDir }: UserRepository, branch: string): string {

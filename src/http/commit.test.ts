@@ -434,11 +434,11 @@ describe('committing approved files', () => {
     writeFileSync(join(project, '.git/MERGE_HEAD'), git('rev-parse', 'HEAD'))
     await expect(server.client.commit(id, {})).rejects.toThrow(/in progress/)
     rmSync(join(project, '.git/MERGE_HEAD'))
+    writeFileSync(join(home, '.gitconfig'), '')
+    await expect(server.client.commit(id, {})).rejects.toThrow(/user.email/)
     git('checkout', '-q', '--detach')
     await expect(server.client.commit(id, {})).rejects.toThrow(/HEAD is detached/)
     git('checkout', '-q', 'main')
-    writeFileSync(join(home, '.gitconfig'), '')
-    await expect(server.client.commit(id, {})).rejects.toThrow(/user.email/)
     const fork = await server.client.fork(id, { files: 'copy' })
     await expect(server.client.commit(fork.id, {})).rejects.toThrow(/Adopt its files first/)
   })
@@ -492,6 +492,98 @@ describe('committing approved files', () => {
     )
     expect(skipped).toMatchObject([{ path: 'notes.txt', reason: /leave it out/ }])
     expect(git('ls-files')).toContain('notes.txt')
+  })
+
+  it('[W12] deletes no file because checkpoints leave out its folder', async () => {
+    mkdirSync(join(project, 'gen'))
+    put('gen/a.ts', 'tracked\n')
+    git('add', '.')
+    git('commit', '-q', '-m', 'generated')
+    await ask(server, id, write('one.txt', 'one\n'))
+    await server.client.approve(id, {})
+    put('.gitignore', 'gen/\n')
+    await ask(server, id, write('two.txt', 'two\n'))
+    const { changed_files } = await server.client.session(id)
+    expect(changed_files.find(({ path }) => path === 'gen/a.ts')).toMatchObject({ left_out: 'gitignore' })
+    await server.client.approve(id, {})
+    const { files, skipped } = await server.client.commit(id, {})
+    expect(files.map(({ path }) => path)).toEqual(['one.txt', 'two.txt'])
+    expect(skipped).toMatchObject([{ path: 'gen/a.ts', reason: /leave it out/ }])
+    expect(git('ls-files')).toContain('gen/a.ts')
+  })
+
+  it('[W12] refuses to commit to another branch what was approved on this one', async () => {
+    git('checkout', '-q', '-b', 'feature')
+    for (const name of ['f1.txt', 'f2.txt']) put(name, 'of the feature\n')
+    git('add', '.')
+    git('commit', '-q', '-m', 'feature')
+    // Git's times have no milliseconds.
+    const nextSecond = () => expect.poll(() => Date.now() % 1000 < 100, { interval: 10 }).toBe(true)
+    await nextSecond()
+    await work()
+    git('stash', '-q', '--include-untracked')
+    await nextSecond()
+    git('checkout', '-q', 'main')
+    await expect(server.client.commit(id, {})).rejects.toThrow(/branch was switched after the approval/)
+    expect(git('log', '--format=%s').trim()).toBe('first')
+    git('checkout', '-q', 'feature')
+    git('stash', 'pop', '-q')
+    expect((await server.client.commit(id, {})).files.map(({ path }) => path)).toEqual([
+      'kept.txt',
+      'new.txt',
+      'old.txt',
+    ])
+  })
+
+  it('[W12] keeps CRLF where the last commit has it, as git add does', async () => {
+    put('windows.txt', 'one\r\ntwo\r\n')
+    git('add', '.')
+    git('commit', '-q', '-m', 'CRLF')
+    git('config', 'core.autocrlf', 'true')
+    await server.client.approve(id, {})
+    const changed = { path: 'windows.txt', content: 'one\r\ntwo\r\nthree\r\n' }
+    await ask(server, id, `!write_to_file ${JSON.stringify(changed)}`)
+    await ask(server, id, write('new.txt', 'new\r\n'))
+    await server.client.approve(id, {})
+    await server.client.commit(id, {})
+    expect(git('show', 'HEAD:windows.txt')).toBe('one\r\ntwo\r\nthree\r\n')
+    expect(git('show', 'HEAD:new.txt')).toBe('new\n')
+    expect(git('status', '--porcelain')).toBe('')
+  })
+
+  it('[W12] skips a file whose name is not UTF-8, instead of committing another name', async () => {
+    writeFileSync(Buffer.concat([Buffer.from(`${project}/caf`), Buffer.from([0xe9])]), 'x\n')
+    await work()
+    const { files, skipped } = await server.client.commit(id, {})
+    expect(files.map(({ path }) => path)).toEqual(['kept.txt', 'new.txt', 'old.txt'])
+    expect(skipped).toMatchObject([{ reason: /unusual bytes/ }])
+  })
+
+  it('[W12] commits again what a reset has taken from the branch', async () => {
+    await work()
+    const { files } = await server.client.commit(id, {})
+    git('reset', '-q', '--hard', 'HEAD~1')
+    await server.client.restore(id, {
+      checkpoint_id: (await server.client.session(id)).approved_checkpoint,
+    })
+    await ask(server, id, write('later.txt', 'later\n'))
+    await server.client.approve(id, {})
+    expect((await server.client.commit(id, {})).files).toEqual(
+      [...files, { path: 'later.txt', change: 'added' }].sort((a, b) => (a.path < b.path ? -1 : 1)),
+    )
+  })
+
+  it('[W12] commits changes although the system shows every file as executable', async () => {
+    git('config', 'core.fileMode', 'no')
+    for (const name of ['kept.txt', 'old.txt']) chmodSync(join(project, name), 0o755)
+    await work()
+    put('theirs.txt', 'x\n')
+    git('add', 'theirs.txt')
+    git('commit', '-q', '-m', 'another')
+    const { skipped, files } = await server.client.commit(id, {})
+    expect(skipped).toEqual([])
+    expect(files.map(({ path }) => path)).toEqual(['kept.txt', 'new.txt', 'old.txt'])
+    expect(git('ls-tree', 'HEAD', 'kept.txt')).toMatch(/^100644/)
   })
 
   it('[W12] does not hide a change that was made in the same second as the last one of the index', async () => {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type CommitApprovedCommand, labels, type WorkStore } from '../core/work-sessions.ts'
-import { branchOf, commitFiles } from '../git/commit-files.ts'
+import { branchOf, commitFiles, lastContained } from '../git/commit-files.ts'
 import { CommitRefused } from '../git/commit-refused.ts'
 import { GitFailed } from '../git/git.ts'
 import type { RunHook } from '../git/hooks.ts'
@@ -11,6 +11,8 @@ import { translated } from './workspace-failure.ts'
 
 const SUBJECT = 72
 const MOST_MESSAGES = 20
+/** Earlier commits are not looked for in the branch. */
+const MOST_COMMITS = 20
 
 type ProposalStore = Pick<WorkStore, 'checkpoints'>
 
@@ -32,7 +34,7 @@ export async function commitApproved(
 ): Promise<Committed> {
   const { tenant, conversationId, by, message, branch, dryRun, withCurrent, runHooks } = command
   const { store, workspace, workspaceId, root, dataDir, path, hookRunner, now } = deps
-  const { items, since } = await store.approvalsToCommit(workspaceId, await branchOf(root))
+  const { items, since } = await toCommit(deps)
   const [last] = items
   if (!last && since === null && !withCurrent)
     throw new WaymarkError('commit_refused', 'Nothing has been approved yet.')
@@ -77,6 +79,28 @@ export async function commitApproved(
     if (!(error instanceof CommitRefused || error instanceof GitFailed)) throw error
     throw new WaymarkError('commit_refused', error.message, { cause: error })
   }
+}
+
+/** The approvals since the last commit that the branch still has, newest first. */
+async function toCommit({
+  store,
+  workspaceId,
+  root,
+  dataDir,
+  path,
+}: {
+  store: Pick<WorkStore, 'approvalsToCommit'>
+  workspaceId: string
+  root: string
+  dataDir: string
+  path: string
+}) {
+  const { items, commits } = await store.approvalsToCommit(workspaceId, await branchOf(root))
+  const ids = commits.slice(0, MOST_COMMITS).map(({ commit }) => commit)
+  const kept = await lastContained(root, ids, { path, scratch: join(dataDir, 'tmp') })
+  const since = commits.find(({ commit }) => commit === kept)?.approved ?? null
+  const at = items.findIndex(({ checkpointId }) => checkpointId === since)
+  return at < 0 ? { items, since: null } : { items: items.slice(0, at), since }
 }
 
 /** The last approval's message or the title, then what was asked for since the last commit. */

@@ -26,7 +26,8 @@ export function whyLeftOut({
   const reasons = new Map(leftOut.map(({ path, reason }) => [path, reason]))
   return (path) => {
     for (let at = path; at !== ''; at = parentOf(at)) {
-      const reason = reasons.get(at)
+      // A folder's name ends in a slash; another entry may be in its place.
+      const reason = reasons.get(at) ?? (at === path ? undefined : reasons.get(`${at}/`))
       if (reason !== undefined) return reason
     }
     return null

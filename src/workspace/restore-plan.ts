@@ -1,7 +1,7 @@
 import type { Git } from '../git/git.ts'
 import type { BytePath } from './byte-path.ts'
 import { usualPermissions } from './folder-tree.ts'
-import { type CheckpointRecord, readRecord } from './record.ts'
+import { type CheckpointRecord, readRecord, whyLeftOut } from './record.ts'
 import type { TreeThen } from './tree-then.ts'
 import { compareTrees, entryIn, type TreeEntry } from './trees.ts'
 
@@ -49,7 +49,7 @@ export async function planRestore({ git, now, target, paths }: PlanInput): Promi
     readRecord(git, now.record),
   ])
   const isWanted = wantedBy(paths)
-  const isLeftOut = leftOutBy(then)
+  const leftOutFor = whyLeftOut(then)
   const actions: Action[] = []
   const skipped: Skipped[] = []
   const isPlanned = new Set<BytePath>()
@@ -63,7 +63,8 @@ export async function planRestore({ git, now, target, paths }: PlanInput): Promi
 
   for (const { path, from, to } of changes.filter((change) => isWanted(change.path))) {
     if (to) plan(path, from, to, permissionsThen(path, to))
-    else if (!target.made.has(path) && isLeftOut(path)) skipped.push({ path, reason: LEFT_OUT_THEN })
+    else if (!target.made.has(path) && leftOutFor(path) !== null)
+      skipped.push({ path, reason: LEFT_OUT_THEN })
     else plan(path, from, null, 0)
   }
   // Files with the same bytes but different permissions.
@@ -98,18 +99,6 @@ function permissionsIn(record: CheckpointRecord, path: BytePath, entry: TreeEntr
 function wantedBy(paths: readonly BytePath[] | null): (path: BytePath) => boolean {
   if (!paths) return () => true
   return (path) => paths.some((name) => path === name || path.startsWith(`${name}/`))
-}
-
-function leftOutBy({ leftOut }: CheckpointRecord): (path: BytePath) => boolean {
-  const paths = new Set(leftOut.map((entry) => entry.path))
-  return (path) => {
-    if (paths.has(path)) return true
-    for (let cut = path.indexOf('/'); cut >= 0; cut = path.indexOf('/', cut + 1)) {
-      // Left out as a folder, or as another entry in its place.
-      if (paths.has(path.slice(0, cut + 1)) || paths.has(path.slice(0, cut))) return true
-    }
-    return false
-  }
 }
 
 function foldersNamedIn({ leftOut, emptyFolders }: CheckpointRecord): Set<BytePath> {

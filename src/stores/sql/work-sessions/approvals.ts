@@ -17,11 +17,11 @@ export function* approvedIn(dialect: Dialect, workspaceId: string): Script<Appro
   return (yield* approvals(dialect, workspaceId, 1))[0] ?? null
 }
 
-/** The approvals after the last one that was committed to this branch, newest first. */
+/** The approvals, and the commits of approved files to this branch, newest first. */
 export function* approvalsToCommit(
   dialect: Dialect,
   { workspaceId, branch }: { workspaceId: string; branch: string | null },
-): Script<{ items: Approval[]; since: string | null }> {
+): Script<{ items: Approval[]; commits: { approved: string; commit: string }[] }> {
   const items = yield* approvals(dialect, workspaceId, MOST_APPROVALS)
   const rows = yield* all(
     dialect.db
@@ -33,10 +33,11 @@ export function* approvalsToCommit(
       .orderBy('a.no', 'desc')
       .limit(MOST_COMMITS),
   )
-  const commits = rows.map(({ details }) => JSON.parse(details) as CommitDetails)
-  const since = commits.find((one) => one.branch === branch)?.approved_commit ?? null
-  const at = items.findIndex((one) => one.checkpointId === since)
-  return at < 0 ? { items, since: null } : { items: items.slice(0, at), since }
+  const commits = rows
+    .map(({ details }) => JSON.parse(details) as CommitDetails)
+    .filter((one) => one.branch === branch)
+    .map(({ approved_commit, commit }) => ({ approved: approved_commit, commit }))
+  return { items, commits }
 }
 
 interface CommitDetails {
