@@ -434,6 +434,7 @@ export const text = {
     undo: 'Undo',
     redo: 'Redo',
     done: (isRedone: boolean, summary: string) => `${isRedone ? 'Redone' : 'Undone'}: ${summary}`,
+    skipped: (path: string, reason: string) => `${path} was skipped: ${reason}`,
     problem: (isUndone: boolean, why: string) => `can’t be ${isUndone ? 'redone' : 'undone'}: ${why}`,
   },
 

@@ -92,6 +92,8 @@ function bodyOf(operation: number | undefined, { conversation }: UndoFlags) {
 function show(done: Undone, what: string, { json }: UndoFlags): void {
   if (json) return printJson(done)
   printCleared(done.cleared)
+  for (const { path, reason } of done.skipped)
+    console.log(`skipped   ${printable(path)}: ${printable(reason)}`)
   console.log(`${bold(`${what}:`)} ${lineOf(done)}`)
 }
 

@@ -356,6 +356,10 @@ export interface WorkSessions {
   session(tenant: string, id: ConversationId): Promise<SessionView>
   approve(command: WorkCommand & { message: string | null }): Promise<Approved>
   /** Makes an earlier approval the approved state again; no file changes. */
+  /** The checkpoint of the state that counts as approved. */
+  approvedState(tenant: string, id: ConversationId): Promise<string>
+  /** Those of these paths that are folders now, with files that are not among the paths. */
+  occupied(tenant: string, id: ConversationId, paths: readonly string[]): Promise<string[]>
   approveAgain(command: WorkCommand & { approved: string }): Promise<Approved>
   /** The files that differ between two checkpoints. */
   changedBetween(tenant: string, id: ConversationId, from: string, to: string): Promise<string[]>

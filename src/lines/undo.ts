@@ -12,11 +12,15 @@ export interface UndoDependencies {
   operations: Operations
   ledger: Pick<Ledger, 'change' | 'presence' | 'assertCanUndelete'>
   deletions: Deletions
-  sessions: Pick<WorkSessions, 'restore' | 'approveAgain' | 'changedBetween' | 'checkpoint'>
+  sessions: Pick<
+    WorkSessions,
+    'restore' | 'approveAgain' | 'approvedState' | 'changedBetween' | 'checkpoint' | 'occupied'
+  >
 }
 
 /** Operations of one conversation that are looked through for later changes. */
 const MOST_LATER = 500
+const OCCUPIED = 'a folder with other files is in its place'
 
 interface Command {
   tenant: string
@@ -25,8 +29,10 @@ interface Command {
   undoing: Undoing
 }
 
-/** The result of the change. Stopping a conversation returns its queued messages. */
-type Done = object | null | void
+/** The result of the change. Stopping a conversation returns its queued messages, a restore the files that it skipped. */
+type Done = object | null
+
+type Skipped = Undone['skipped']
 
 /**
  * How to undo and redo an operation. Each makes an ordinary change; because of `undoing`, the log marks the operation instead of
@@ -47,14 +53,18 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   const messageOf = ({ details }: Operation) => details.message_id ?? ''
 
   /** Restores the files that the operation has changed, as they were before or after it. */
-  async function restoreFiles(command: Command, operation: Operation, to: 'before' | 'after'): Promise<void> {
+  async function restoreFiles(command: Command, operation: Operation, to: 'before' | 'after') {
     const { tenant, conversationId } = command
     const { safety_checkpoint: before = '', new_checkpoint: after } = operation.details
     const paths =
       operation.details.paths ??
       (await sessions.changedBetween(tenant, conversationId, before, after ?? before))
     const checkpointId = to === 'before' ? before : (after ?? before)
-    await restorePaths(command, checkpointId, paths)
+    // A path of an operation is a file: what a person has put into a folder of this name since is theirs.
+    const occupied = new Set(await sessions.occupied(tenant, conversationId, paths))
+    const skipped = [...occupied].map((path) => ({ path, reason: OCCUPIED }))
+    const rest = paths.filter((path) => !occupied.has(path))
+    return { skipped: [...skipped, ...(await restorePaths(command, checkpointId, rest))] }
   }
 
   /** Retries without paths that neither the checkpoint nor the project has: there is nothing to restore. */
@@ -62,15 +72,15 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     command: Command,
     checkpointId: string,
     paths: readonly string[],
-  ): Promise<void> {
-    if (paths.length === 0) return
+  ): Promise<Skipped> {
+    if (paths.length === 0) return []
     try {
-      await sessions.restore({ ...command, checkpointId, paths: [...paths], dryRun: false })
+      return (await sessions.restore({ ...command, checkpointId, paths: [...paths], dryRun: false })).skipped
     } catch (error) {
       const unknown = error instanceof WaymarkError ? error.details.map(({ message }) => message) : []
       const rest = paths.filter((path) => !unknown.includes(path))
       if (rest.length === paths.length) throw error
-      await restorePaths(command, checkpointId, rest)
+      return await restorePaths(command, checkpointId, rest)
     }
   }
 
@@ -84,7 +94,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     },
   })
 
-  async function change(command: Command, values: Operation['details']['before']): Promise<void> {
+  async function change(command: Command, values: Operation['details']['before']): Promise<null> {
     const { tenant, conversationId, by, undoing } = command
     const { settings = {}, title } = values ?? {}
     await ledger.change(tenant, conversationId, {
@@ -94,6 +104,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       by,
       undoing,
     })
+    return null
   }
 
   /** Leaves alone what a later change, which is still in effect, has set. */
@@ -111,7 +122,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     const settings = Object.fromEntries(Object.entries(values.settings).filter(([name]) => !isKept(name)))
     const isTitleKept = later.some(({ title }) => title !== undefined)
     const { title } = values
-    await change(command, { settings, ...(title === undefined || isTitleKept ? {} : { title }) })
+    return await change(command, { settings, ...(title === undefined || isTitleKept ? {} : { title }) })
   }
 
   const deleteMessage = (command: Command, messageId: string) =>
@@ -124,6 +135,13 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
   async function deleteConversation(command: Command, conversationId = command.conversationId) {
     if ((await ledger.presence(command.tenant, conversationId)) === 'deleted') return null
     return await deletions.deleteConversation({ ...command, conversationId })
+  }
+
+  /** Leaves a later approval in effect, by whichever conversation of the workspace. */
+  async function approve(command: Command, { from, to }: { from: string | null | undefined; to: string }) {
+    const { tenant, conversationId } = command
+    if ((await sessions.approvedState(tenant, conversationId)) !== from) return null
+    return await sessions.approveAgain({ ...command, approved: to })
   }
 
   const ways: Record<OperationKind, Way> = {
@@ -168,14 +186,14 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
         const renamed = title === undefined ? [] : [`Renamed to “${title}”`]
         return (
           [...renamed, ...(names.length > 0 ? [`Changed ${names.join(', ')}`] : [])].join('; ') ||
-          'Changed nothing'
+          'Changed the conversation'
         )
       },
       undo: (command, operation) => changeTo(command, operation, operation.details.before),
       redo: (command, operation) => changeTo(command, operation, operation.details.after),
     },
     'conversation.forked': {
-      summary: ({ details }) => `Forked as ${details.fork_id}`,
+      summary: ({ details }) => (details.fork_id === undefined ? 'Forked' : `Forked as ${details.fork_id}`),
       undo: (command, { details }) => deleteConversation(command, details.fork_id as ConversationId),
       redo: (command, { details }) => undeleteConversation(command, details.fork_id as ConversationId),
     },
@@ -186,10 +204,10 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       summary: () => 'Approved the files',
       undo: (command, { details }) => {
         if (!details.approved_before) throw nothingApprovedBefore()
-        return sessions.approveAgain({ ...command, approved: details.approved_before })
+        return approve(command, { from: details.approved_commit, to: details.approved_before })
       },
       redo: (command, { details }) =>
-        sessions.approveAgain({ ...command, approved: details.approved_commit ?? '' }),
+        approve(command, { from: details.approved_before, to: details.approved_commit ?? '' }),
       async check({ details, isUndone }) {
         if (!isUndone && !details.approved_before) throw nothingApprovedBefore()
       },
@@ -254,12 +272,13 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     const command = { tenant, by, conversationId: operation.conversationId, undoing }
     const done = await carriedOut(what, command, operation, no === null)
     const cleared = done && 'cleared' in done ? (done.cleared as Undone['cleared']) : []
+    const skipped = done && 'skipped' in done ? (done.skipped as Skipped) : []
     let moved = (await operations.find(tenant, operation.no)) ?? operation
     if (moved.isUndone !== isUndo) {
       await operations.mark(tenant, undoing)
       moved = { ...moved, isUndone: isUndo }
     }
-    return { ...(await view(moved, tenant)), cleared }
+    return { ...(await view(moved, tenant)), cleared, skipped }
   }
 
   /** A refusal names the operation: the person may have asked for the last one, whatever it is. */

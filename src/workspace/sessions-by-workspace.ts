@@ -160,6 +160,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
     },
     session: async (tenant, id) => (await of(tenant, id)).session(tenant, id),
     approve: async (command) => (await of(command.tenant, command.conversationId)).approve(command),
+    approvedState: async (tenant, id) => (await of(tenant, id)).approvedState(tenant, id),
+    occupied: async (tenant, id, paths) => (await of(tenant, id)).occupied(tenant, id, paths),
     approveAgain: async (command) => (await of(command.tenant, command.conversationId)).approveAgain(command),
     changedBetween: async (tenant, id, from, to) =>
       (await of(tenant, id)).changedBetween(tenant, id, from, to),

@@ -324,6 +324,8 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
         return { frames, answer }
       })
     },
+    approvedState: async (tenant, id) => (await approvedFor(await begun(tenant, id))).checkpointId,
+    occupied: async (_tenant, _id, paths) => await translated(workspace.occupied([...paths])),
     async approveAgain(command) {
       const { tenant, conversationId, approved } = command
       return await changes.runChange('approve', command, async () => {

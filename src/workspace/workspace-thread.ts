@@ -23,6 +23,7 @@ const calls = [
   'restore',
   'undo',
   'unknownPaths',
+  'occupied',
   'writeBundle',
   'readBundle',
   'differences',

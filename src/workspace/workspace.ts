@@ -78,6 +78,8 @@ export interface Workspace {
   readBundle(file: string, checkpoints: string[]): Promise<void>
   /** Returns the paths that neither the checkpoint nor the current files have. */
   unknownPaths(target: string, paths: string[]): Promise<string[]>
+  /** Those of these paths that are folders now, with files that are not among the paths. */
+  occupied(paths: readonly string[]): Promise<string[]>
   /** Lists the files that differ; without `to`, compares with the current files. */
   differences(from: string, to: string | null): Promise<FileDifference[]>
   diff(from: string, to: string | null, path: string | null): Promise<FileDiff[]>
@@ -448,6 +450,19 @@ export function openWorkspace(
       }),
     readBundle: (file, checkpoints) =>
       locked(() => readBundle(shared, { file, checkpoints, path: options.path }), 'durably'),
+    occupied: (paths) =>
+      locked(async () => {
+        const { tree } = await storeNow()
+        const own = new Set(paths)
+        const found: string[] = []
+        for (const path of paths) {
+          const entry = await entryIn(git, tree, fromShown(path))
+          if (entry?.mode !== FOLDER_MODE) continue
+          const files = await filesIn(git, entry.oid)
+          if (files.some((file) => !own.has(shownPath(`${fromShown(path)}/${file}`)))) found.push(path)
+        }
+        return found
+      }),
     unknownPaths: (target, paths) =>
       locked(async () => {
         const trees = [(await then(target)).tree, (await storeNow()).tree]

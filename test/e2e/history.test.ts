@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { allFrames, ask, ofKind } from '../support/runs.ts'
@@ -94,5 +94,59 @@ describe.each(['SQLite', 'Postgres'])('history on %s', (engine) => {
       new Set(['The conversation was deleted permanently.']),
     )
     await expect(server.client.undo({})).rejects.toMatchObject({ code: 'conversation_not_found' })
+    // Titles and paths went with the conversation.
+    const { items } = await server.client.operations({ conversation_id: id })
+    expect(items.length).toBeGreaterThan(0)
+    expect(JSON.stringify(items)).not.toContain('Named')
+  })
+
+  it('leaves a later approval of another conversation in effect', async () => {
+    id = (await server.client.createConversation()).id
+    const write = (content: string) => `!write_to_file ${JSON.stringify({ path: 'a.txt', content })}`
+    const other = (await server.client.createConversation()).id
+    await ask(server, id, write('one\n'))
+    await server.client.approve(id, {})
+    await ask(server, other, write('two\n'))
+    await server.client.approve(other, {})
+    await ask(server, id, write('three\n'))
+    await server.client.approve(id, {})
+    const { approved_checkpoint } = await server.client.session(id)
+    expect(await server.client.undo({ conversation_id: other })).toMatchObject({ is_undone: true })
+    expect((await server.client.session(id)).approved_checkpoint).toBe(approved_checkpoint)
+    expect(await server.client.redo({ conversation_id: other })).toMatchObject({ is_undone: false })
+    expect((await server.client.session(id)).approved_checkpoint).toBe(approved_checkpoint)
+    expect((await server.client.session(id)).changed_files).toEqual([])
+  })
+
+  it('redoes a reset to what another conversation approved', async () => {
+    id = (await server.client.createConversation()).id
+    const other = (await server.client.createConversation()).id
+    await ask(server, other, '!write_to_file {"path":"a.txt","content":"approved\\n"}')
+    await server.client.approve(other, {})
+    await ask(server, id, '!write_to_file {"path":"a.txt","content":"changed\\n"}')
+    await server.client.reset(id, {})
+    const file = () => readFileSync(join(server.config.project, 'a.txt'), 'utf8')
+    expect(file()).toBe('approved\n')
+    await server.client.undo({})
+    expect(file()).toBe('changed\n')
+    expect(await server.client.redo({})).toMatchObject({ is_undone: false })
+    expect(file()).toBe('approved\n')
+  })
+
+  it('keeps the files of a folder that took the place of a restored file, and says so', async () => {
+    id = (await server.client.createConversation()).id
+    const at = (path: string) => join(server.config.project, path)
+    await ask(server, id, '!write_to_file {"path":"docs","content":"a file\\n"}')
+    const first = (await server.client.checkpoints(id)).items.at(-1)?.checkpoint_id ?? ''
+    await ask(server, id, 'a checkpoint of it')
+    const [withFile] = (await server.client.checkpoints(id)).items
+    await server.client.restore(id, { checkpoint_id: first })
+    await server.client.restore(id, { checkpoint_id: withFile?.checkpoint_id ?? '' })
+    rmSync(at('docs'))
+    mkdirSync(at('docs'))
+    writeFileSync(at('docs/mine.txt'), 'mine\n')
+    const { skipped } = await server.client.undo({})
+    expect(skipped).toEqual([{ path: 'docs', reason: 'a folder with other files is in its place' }])
+    expect(readFileSync(at('docs/mine.txt'), 'utf8')).toBe('mine\n')
   })
 })

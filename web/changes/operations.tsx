@@ -27,11 +27,14 @@ export function Operations({ conversationId }: { conversationId: string }) {
   function move({ operation, is_undone, summary }: OperationView): void {
     void attempt(async () => {
       const drafts = await waitingDrafts(conversationId)
-      const { cleared } = await (is_undone ? server.redo({ operation }) : server.undo({ operation }))
+      const { cleared, skipped } = await (is_undone ? server.redo({ operation }) : server.undo({ operation }))
       takeAllBack(conversationId, cleared, drafts)
       show({
         message: text.operations.done(is_undone, summary),
-        details: cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+        details: [
+          ...cleared.map(({ content }) => text.deletion.cleared(shortened(content, 80))),
+          ...skipped.map(({ path, reason }) => text.operations.skipped(path, reason)),
+        ],
         conversationId,
       })
     }).finally(() => {

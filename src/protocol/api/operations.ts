@@ -36,6 +36,8 @@ export const undoneSchema = operationSchema
   .extend({
     /** Messages that waited in the queue and were removed from it. */
     cleared: clearedSchema,
+    /** Files that were not restored, and why. */
+    skipped: z.array(z.object({ path: z.string(), reason: z.string() })),
   })
   .meta({ id: 'Undone' })
 export type Undone = z.infer<typeof undoneSchema>

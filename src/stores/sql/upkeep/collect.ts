@@ -29,6 +29,14 @@ export function* expire(dialect: Dialect, expiry: Expiry): Script<void> {
       sql`update conversations set is_expired = 1, settings = '{}'
         where is_expired = 0 and ${isOver('conversations', expiry)}`.compile(db),
   })
+  // The log keeps who did what and when, without titles, settings and paths.
+  yield* all({
+    compile: () =>
+      sql`update operations set details = '{}' where details <> '{}' and exists (
+        select 1 from conversations c where c.id = operations.conversation_id and c.is_expired = 1)`.compile(
+        db,
+      ),
+  })
   yield* all({
     compile: () =>
       sql`update left_lines set is_expired = 1 where is_expired = 0 and exists (

@@ -314,9 +314,29 @@ export function* findCheckpoint(
         where x.checkpoint_id like ${`${query.checkpointId}%`}
         limit 2`.compile(dialect.db),
   })
-  const known = found.length > 0 ? found : yield* ofRelatives(dialect, query)
+  const own = found.length > 0 ? found : yield* ofRelatives(dialect, query)
+  const known = own.length > 0 ? own : yield* approvedInWorkspace(dialect, query)
   if (known.length > 1) return { ...noCheckpoint, why: 'Several checkpoints match. Give a longer id.' }
   return known[0] ? { checkpointId: known[0].checkpoint_id } : noCheckpoint
+}
+
+/** Searches the approvals of the conversation's workspace: a reset returns to one of them (W6). */
+function* approvedInWorkspace(
+  { db }: Dialect,
+  query: ConversationQuery & { checkpointId: string },
+): Script<{ checkpoint_id: string }[]> {
+  return yield* all(
+    db
+      .selectFrom('session_closings as s')
+      .innerJoin('conversations as c', 'c.id', 's.conversation_id')
+      .innerJoin('conversations as own', 'own.workspace_id', 'c.workspace_id')
+      .select('s.checkpoint_id')
+      .distinct()
+      .where('own.id', '=', query.id)
+      .where('s.status', '=', 'merged')
+      .where('s.checkpoint_id', 'like', `${query.checkpointId}%`)
+      .limit(2),
+  )
 }
 
 /** Searches conversations of the same family, so that changes from a fork's own working copy can be adopted. */

@@ -137,7 +137,7 @@ const operationKinds = {
 } as const satisfies Record<WorkChange['kind'], OperationKind>
 
 /** More paths than this are found by comparing the checkpoints. */
-const MOST_PATHS = 2000
+const MOST_PATHS = 10_000
 
 /** Null for a change that has changed nothing. */
 function operationOf(
