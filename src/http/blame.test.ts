@@ -10,6 +10,7 @@ import { ask, finalOf } from '../../test/support/runs.ts'
 import { startTestServer, type TestServer } from '../../test/support/server.ts'
 import { rounds } from '../../test/support/soak.ts'
 import { linesOf } from '../protocol/lines.ts'
+import { likeness } from '../workspace/blame.ts'
 
 describe('blame', () => {
   let project: string
@@ -121,6 +122,35 @@ describe('blame', () => {
     expect(await blamed('c.txt')).toEqual(lines)
     await say('look again')
     expect(await blamed('c.txt')).toEqual(lines)
+  })
+
+  it('names the own call of each of two files with the same text', async () => {
+    const written = (path: string) =>
+      `!write_to_file ${JSON.stringify({ path, content: 'import os\nimport sys\n' })}`
+    await say('stubs', written('b.py'), written('a.py'))
+    await say('look')
+    const calls = async (path: string) =>
+      (await server.client.blame(id, path)).authors.map((one) => one.tool_call_id)
+    const [own, other] = [await calls('b.py'), await calls('a.py')]
+    expect([own, other]).toEqual([[expect.any(String)], [expect.any(String)]])
+    expect(own).not.toEqual(other)
+  })
+
+  it('takes a new file for a renamed one only if they share lines that tell something', () => {
+    const json = (name: string) =>
+      [
+        '{',
+        `  "name": "${name}",`,
+        '  "items": [',
+        '    {',
+        `      "id": "${name}1"`,
+        '    }',
+        '  ]',
+        '}',
+      ].join('\n')
+    expect(likeness(json('one'), json('other'))).toBeLessThan(0.5)
+    expect(likeness('one\ntwo\nthree\n', 'one\ntwo\nthree\nfour\n')).toBeGreaterThan(0.5)
+    expect(likeness('}\n}\n\n', '}\n')).toBe(0)
   })
 
   it('keeps the authors of lines that a restore brings back, and of files that a fork has copied', async () => {

@@ -10,6 +10,9 @@ import { asText } from './spill.ts'
 const REBUILD_MS = 30_000
 const REBUILD_WAIT_MS = 100
 
+const MAX_DIFF_BYTES = 1024 * 1024
+const MOST_DIFF_BYTES = 64 * 1024 * 1024
+
 export function createWorkStore({ database, clock }: { database: Database; clock: Clock }): WorkStore {
   return {
     async workspaceOf(tenant, id) {
@@ -45,10 +48,10 @@ export function createWorkStore({ database, clock }: { database: Database; clock
     },
     checkpointEvents: (workspaceId) => database.read('checkpointEvents', workspaceId),
     async creations(workspaceId, since, until) {
-      return (await database.read('creations', { workspaceId, since, until })).map(unpacked)
+      return unpackedWithin(await database.read('creations', { workspaceId, since, until }))
     },
     async editEvents(workspaceId, paths) {
-      return (await database.read('editEvents', { workspaceId, paths })).map(unpacked)
+      return unpackedWithin(await database.read('editEvents', { workspaceId, paths }))
     },
     editSources: (edits) =>
       database.read(
@@ -101,6 +104,26 @@ export function createWorkStore({ database, clock }: { database: Database; clock
 function requestOf({ tenant, conversationId }: WorkChange, frames: readonly FrameDraft[], now: number) {
   const place = { tenant, conversationId, runId: null, epoch: null, after: 0 }
   return { ...place, timestamp: timestamp(now), drafts: frames.map(asText) }
+}
+
+/** Unpacks diffs as long as they are small, alone and together; the others are null, as if they were not known. */
+function unpackedWithin<T extends { diff: Uint8Array | null }>(edits: readonly T[]) {
+  let room = MOST_DIFF_BYTES
+  return edits.map((edit) => {
+    const diff = edit.diff === null ? null : unpackedDiff(edit.diff, Math.min(room, MAX_DIFF_BYTES))
+    room -= diff?.length ?? 0
+    return { ...edit, diff: diff === null ? null : diff.toString() }
+  })
+}
+
+function unpackedDiff(packed: Uint8Array, maxOutputLength: number): Buffer | null {
+  if (maxOutputLength <= 0) return null
+  try {
+    return gunzipSync(packed, { maxOutputLength })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return null
+    throw error
+  }
 }
 
 function unpacked<T extends { diff: Uint8Array | null }>(edit: T) {

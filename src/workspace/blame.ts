@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { applyPatch } from 'diff'
 import { type Blame, createBlame } from '../core/blame.ts'
 import type { BlameAuthor, BlamedFile, BlameEdit, BlameStep } from '../core/work-sessions.ts'
@@ -8,9 +9,10 @@ import { compareTrees, entryIn, FOLDER_MODE, type TreeEntry } from './trees.ts'
 
 /** Larger files, and binary ones, have no lines to blame. */
 const MAX_BYTES = 1024 * 1024
-/** Two texts with this share of lines in common are the same file under another name. */
+/** Two texts with at least this share of lines in common are the same file under another name. */
 const SIMILAR = 0.5
 const MOST_CANDIDATES = 50
+const MOST_COMPARISONS = 50_000_000
 
 /** A history that takes too long is refused, never blamed in part. */
 export class BlameTooSlow extends Error {
@@ -73,26 +75,42 @@ export async function earlierPaths(
 }
 
 /** The created file whose text is most like this one, which has another name by now; null if none is alike. */
-export function createdAs(
+export async function createdAs(
   text: string,
   created: readonly { path: string; diff: string | null }[],
-): string | null {
+): Promise<string | null> {
   let best: string | null = null
-  let most = SIMILAR
+  let most = 0
   for (const { path, diff } of created.slice(0, MOST_CANDIDATES)) {
+    await setImmediate()
     const before = diff === null ? null : patched('', diff)
     const shared = before === null ? 0 : likeness(before, text)
-    if (shared <= most) continue
+    if (shared < SIMILAR || shared <= most) continue
     best = path
     most = shared
   }
   return best
 }
 
-/** The share of lines that two texts have in common. */
-function likeness(one: string, other: string): number {
-  const [lines, others] = [one.split('\n'), new Set(other.split('\n'))]
-  return lines.filter((line) => others.has(line)).length / Math.max(lines.length, others.size, 1)
+/** The share of lines that two texts have in common, each as often as both have it; brackets and blank lines don't count. */
+export function likeness(one: string, other: string): number {
+  const [lines, others] = [tellingLines(one), tellingLines(other)]
+  const left = new Map<string, number>()
+  for (const line of others) left.set(line, (left.get(line) ?? 0) + 1)
+  let shared = 0
+  for (const line of lines) {
+    const count = left.get(line) ?? 0
+    if (count > 0) shared++
+    left.set(line, count - 1)
+  }
+  return shared / Math.max(lines.length, others.length, 1)
+}
+
+function tellingLines(text: string): string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => /[\p{L}\p{N}]/u.test(line))
 }
 
 /** The authors of a file's lines, from its versions in checkpoints and the edits between them, oldest first. */
@@ -166,14 +184,22 @@ async function applyEdit(
   return true
 }
 
-/** Null if the diff does not apply. An imported one may be no diff at all. */
+/** Null if the diff does not apply, or takes too long to. An imported one may be no diff at all. */
 function patched(text: string, diff: string): string | null {
+  // A hunk that fits nowhere is compared with every line.
+  if (diff.length > MAX_BYTES || lineCount(text) * lineCount(diff) > MOST_COMPARISONS) return null
   try {
     const result = applyPatch(text, diff, { autoConvertLineEndings: false })
-    return result === false ? null : result
+    return result === false || result.length > MAX_BYTES ? null : result
   } catch {
     return null
   }
+}
+
+function lineCount(text: string): number {
+  let count = 1
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count++
+  return count
 }
 
 /** Those that have not been collected. */
@@ -227,11 +253,11 @@ async function renamedFrom(
   const text = await textOf(git, added)
   if (text === null) return null
   let best: { path: BytePath; entry: TreeEntry } | null = null
-  let most = SIMILAR
+  let most = 0
   for (const one of gone.slice(0, MOST_CANDIDATES)) {
     const old = await textOf(git, one.entry)
     const shared = old === null ? 0 : likeness(old, text)
-    if (shared <= most) continue
+    if (shared < SIMILAR || shared <= most) continue
     best = one
     most = shared
   }

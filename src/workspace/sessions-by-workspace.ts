@@ -13,7 +13,7 @@ import {
 import type { RunHook } from '../git/hooks.ts'
 import { WaymarkError } from '../protocol/errors.ts'
 import { type ConversationId, copyWorkspaceId } from '../protocol/ids.ts'
-import { createdAs } from './blame.ts'
+import { createdAs, type EarlierPaths, type FirstName } from './blame.ts'
 import { blameView, distinctCheckpoints, historyOf } from './blame-history.ts'
 import { cleanPath } from './clean-path.ts'
 import { commitApproved } from './commit-approved.ts'
@@ -74,6 +74,27 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
 
   const idOf = (copy: string) => copyWorkspaceId(project, copy)
   const workspaceIds = () => [project, ...copiesOnDisk(dataDir).map(idOf)]
+
+  /** The name of a file that an edit created and that was renamed before a checkpoint had it; null if there is none. */
+  async function firstNameOf(
+    workspace: Pick<Workspace, 'unknownPaths'>,
+    place: string,
+    checkpoints: readonly CheckpointEvent[],
+    { paths, born }: EarlierPaths,
+  ): Promise<FirstName | null> {
+    if (!born) return null
+    const timeOf = (id: string | null) => checkpoints.find((event) => event.checkpointId === id)?.at ?? null
+    const created = await store.creations(place, timeOf(born.after) ?? '', timeOf(born.in))
+    // A file that was created under its own name was not renamed.
+    if (created.length === 0 || created.some(({ path }) => paths.includes(path))) return null
+    const candidates = created.map(({ path }) => path)
+    const gone = new Set(await translated(workspace.unknownPaths(born.in ?? born.after, candidates)))
+    const path = await createdAs(
+      born.text,
+      created.filter((edit) => gone.has(edit.path)),
+    )
+    return path === null ? null : { path, in: born.in }
+  }
 
   /** Finds the workspace's copy; null for the project itself, undefined when it is not on this machine. */
   function conversationOfCopy(workspaceId: string): string | null | undefined {
@@ -228,11 +249,8 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
       const checkpoints = await checkpointsOf(place, copy)
       const ids = checkpoints.map((event) => event.checkpointId)
       const { paths, born } = await translated(workspace.earlierPaths(ids, only))
-      const timeOf = (id: string | null) => checkpoints.find((event) => event.checkpointId === id)?.at ?? null
-      const created = born && (await store.creations(place, timeOf(born.after) ?? '', timeOf(born.in)))
-      const firstPath = created && createdAs(born.text, created)
-      const firstName = firstPath === null || born === null ? null : { path: firstPath, in: born.in }
-      const names = firstPath === null ? paths : [...paths, firstPath]
+      const firstName = await firstNameOf(workspace, place, checkpoints, { paths, born })
+      const names = firstName === null ? paths : [...paths, firstName.path]
       const { steps, sources } = historyOf(checkpoints, await editsOf(place, copy, names))
       const { text, authors } = await translated(workspace.blame(steps, only, firstName))
       if (text !== null) return await blameView(store, tenant, only, { text, authors }, sources)
