@@ -10,27 +10,38 @@ import {
   asString,
   asTime,
   pathIn,
+  readable,
   type SessionPlaces,
   type StoredSession,
   textOf,
+  type UnreadableSession,
 } from './stored-session.ts'
 
 /** Claude Code: one file of JSON lines for each session, in a folder for each project. */
 
 const HEAD_LINES = 200
 
-export async function* claudeSessions({ home, variables }: SessionPlaces): AsyncGenerator<StoredSession> {
+export async function* claudeSessions({
+  home,
+  variables,
+}: SessionPlaces): AsyncGenerator<StoredSession | UnreadableSession> {
   const folder = join(variables.CLAUDE_CONFIG_DIR ?? join(home, '.claude'), 'projects')
   for (const file of await filesBelow(folder, { depth: 2, name: /^[0-9a-f-]{36}\.jsonl$/ })) {
-    const head = await headOf(file)
-    if (!head) continue
-    const { size: bytes } = await stat(file)
-    const id = basename(file, '.jsonl')
-    yield { agent: 'claude', id, ...head, bytes, entries: () => entriesOf(file, head.folder, head.startedAt) }
+    const session = await readable(file, () => sessionIn(file))
+    if (session) yield session
   }
 }
 
 /** Null for a file without messages. */
+async function sessionIn(file: string): Promise<StoredSession | null> {
+  const head = await headOf(file)
+  if (!head) return null
+  const { size: bytes } = await stat(file)
+  const id = basename(file, '.jsonl')
+  const entries = () => entriesOf(file, head.folder, head.startedAt)
+  return { agent: 'claude', id, ...head, bytes, entries }
+}
+
 async function headOf(file: string): Promise<{ folder: string | null; startedAt: string } | null> {
   let folder: string | null = null
   let startedAt: string | null = null

@@ -9,9 +9,11 @@ import {
   asString,
   asTime,
   pathIn,
+  readable,
   type SessionPlaces,
   type StoredSession,
   textOf,
+  type UnreadableSession,
 } from './stored-session.ts'
 
 /** Codex: one file of JSON lines for each session, in folders by date. */
@@ -20,17 +22,25 @@ import {
 const SURROUNDINGS =
   /^\s*(<(environment_context|user_instructions|skills_instructions|permissions|collaboration_mode|turn_aborted|subagent_notification|model_switch|INSTRUCTIONS)\b|# AGENTS\.md instructions)/
 
-export async function* codexSessions({ home, variables }: SessionPlaces): AsyncGenerator<StoredSession> {
+export async function* codexSessions({
+  home,
+  variables,
+}: SessionPlaces): AsyncGenerator<StoredSession | UnreadableSession> {
   const codex = variables.CODEX_HOME ?? join(home, '.codex')
   for (const name of ['sessions', 'archived_sessions']) {
     for (const file of await filesBelow(join(codex, name), { depth: 4, name: /^rollout-.*\.jsonl$/ })) {
-      const head = await headOf(file)
-      if (!head) continue
-      const { size: bytes } = await stat(file)
-      const { folder, startedAt } = head
-      yield { agent: 'codex', ...head, bytes, entries: () => entriesOf(file, folder, startedAt) }
+      const session = await readable(file, () => sessionIn(file))
+      if (session) yield session
     }
   }
+}
+
+async function sessionIn(file: string): Promise<StoredSession | null> {
+  const head = await headOf(file)
+  if (!head) return null
+  const { size: bytes } = await stat(file)
+  const { folder, startedAt } = head
+  return { agent: 'codex', ...head, bytes, entries: () => entriesOf(file, folder, startedAt) }
 }
 
 async function headOf(

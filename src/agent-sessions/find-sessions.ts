@@ -1,9 +1,12 @@
 import type { SessionAgent } from '../protocol/api/agent-sessions.ts'
 import { claudeSessions } from './claude.ts'
 import { codexSessions } from './codex.ts'
-import type { SessionPlaces, StoredSession } from './stored-session.ts'
+import type { SessionPlaces, StoredSession, UnreadableSession } from './stored-session.ts'
 
-const readers: Record<SessionAgent, (places: SessionPlaces) => AsyncIterable<StoredSession>> = {
+const readers: Record<
+  SessionAgent,
+  (places: SessionPlaces) => AsyncIterable<StoredSession | UnreadableSession>
+> = {
   claude: claudeSessions,
   codex: codexSessions,
   async *opencode(places) {
@@ -14,6 +17,9 @@ const readers: Record<SessionAgent, (places: SessionPlaces) => AsyncIterable<Sto
 }
 
 /** The sessions that an agent has stored on this machine. */
-export function findSessions(agent: SessionAgent, places: SessionPlaces): AsyncIterable<StoredSession> {
+export function findSessions(
+  agent: SessionAgent,
+  places: SessionPlaces,
+): AsyncIterable<StoredSession | UnreadableSession> {
   return readers[agent](places)
 }

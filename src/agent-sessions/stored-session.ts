@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import type { SessionAgent, SessionEntry } from '../protocol/api/agent-sessions.ts'
 
 /** A session that another agent has stored on this machine. */
@@ -11,6 +12,21 @@ export interface StoredSession {
   bytes: number
   /** The entries in their order. An answer that is not complete yet is left for the next import. */
   entries(): AsyncIterable<SessionEntry>
+}
+
+/** A session that can't be read, for example for want of rights. */
+export interface UnreadableSession {
+  id: string
+  problem: string
+}
+
+/** Reads the session in a file; a failure is returned, so that it doesn't hold up the other sessions. */
+export async function readable<T>(file: string, read: () => Promise<T>): Promise<T | UnreadableSession> {
+  try {
+    return await read()
+  } catch (error) {
+    return { id: basename(file), problem: (error as Error).message }
+  }
 }
 
 /** Where the agents keep their sessions. */

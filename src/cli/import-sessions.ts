@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { acceptableHead, acceptableLine } from '../agent-sessions/acceptable.ts'
 import { findSessions } from '../agent-sessions/find-sessions.ts'
-import type { StoredSession } from '../agent-sessions/stored-session.ts'
+import type { StoredSession, UnreadableSession } from '../agent-sessions/stored-session.ts'
 import { type Client, ConnectionError, RequestError } from '../client/index.ts'
 import type { SessionAgent, SessionHead, SessionImport } from '../protocol/api/agent-sessions.ts'
 import { connect } from './connect.ts'
@@ -53,6 +53,10 @@ export async function importSessions(agent: SessionAgent, flags: ImportSessionsF
     for (;;) {
       const next = await sessions.next()
       if (next.done) return
+      if ('problem' in next.value) {
+        totals.failed.push({ session_id: next.value.id, problem: next.value.problem })
+        continue
+      }
       const isHere = isOfProject(next.value)
       if (!isHere && !flags.all) {
         totals.elsewhere++
@@ -77,24 +81,35 @@ export async function importSessions(agent: SessionAgent, flags: ImportSessionsF
 /** Lists the sessions that an import would read. Needs no server. */
 async function listSessions(
   agent: SessionAgent,
-  sessions: AsyncIterable<StoredSession>,
+  sessions: AsyncIterable<StoredSession | UnreadableSession>,
   isOfProject: (session: StoredSession) => boolean,
   { all, json }: ImportSessionsFlags,
 ): Promise<void> {
   const found: { session_id: string; folder: string | null; started_at: string; bytes: number }[] = []
+  const failed: Totals['failed'] = []
   let elsewhere = 0
   for await (const session of sessions) {
+    if ('problem' in session) {
+      failed.push({ session_id: session.id, problem: session.problem })
+      continue
+    }
     const { id, folder, startedAt, bytes } = session
     if (all || isOfProject(session)) found.push({ session_id: id, folder, started_at: startedAt, bytes })
     else elsewhere++
   }
-  if (json) return printJson({ sessions: found, elsewhere })
+  if (json) return printJson({ sessions: found, failed, elsewhere })
   for (const { session_id, folder, started_at, bytes } of found)
     console.log(
       `${localTime(started_at)}  ${printable(session_id)}  ${size(bytes)}  ${dim(printable(folder ?? 'no folder'))}`,
     )
+  printFailed(failed)
   console.log(bold(`Found ${count(found.length, `${agent} session`)}.`))
   noteElsewhere(elsewhere)
+}
+
+function printFailed(failed: Totals['failed']): void {
+  for (const { session_id, problem } of failed)
+    console.log(`failed    session ${printable(session_id)}: ${printable(problem)}`)
 }
 
 function noteElsewhere(elsewhere: number): void {
@@ -171,8 +186,7 @@ function print(agent: SessionAgent, { done, failed, elsewhere }: Totals): void {
     else if (why !== undefined)
       console.log(`${status.padEnd(9)} ${id}  session ${printable(session_id)} ${why}`)
   }
-  for (const { session_id, problem } of failed)
-    console.log(`failed    session ${printable(session_id)}: ${printable(problem)}`)
+  printFailed(failed)
   const others = new Map<string, number>()
   for (const { others: of } of done)
     for (const [kind, many] of Object.entries(of)) others.set(kind, (others.get(kind) ?? 0) + many)

@@ -55,7 +55,8 @@ describe('sessions of other agents', () => {
   }
 
   async function sessionsOf(agent: SessionAgent): Promise<StoredSession[]> {
-    return await Array.fromAsync(findSessions(agent, { home, variables: {} }))
+    const found = await Array.fromAsync(findSessions(agent, { home, variables: {} }))
+    return found.flatMap((one) => ('problem' in one ? [] : one))
   }
 
   async function send(session: StoredSession, isHere = true): Promise<SessionImport> {
@@ -358,6 +359,27 @@ describe('sessions of other agents', () => {
     expect(await importing('--all')).toContain('Imported 0 claude sessions; 1 unchanged.')
     const { sessions } = JSON.parse(await importing('--all', '--json')) as { sessions: SessionImport[] }
     expect(sessions).toMatchObject([{ status: 'present', added: 0 }])
+  })
+
+  it('are imported although another one cannot be read', async () => {
+    const file = install('claude')
+    const locked = join(dirname(file), '00000000-0000-0000-0000-000000000000.jsonl')
+    writeFileSync(locked, '{}\n', { mode: 0o000 })
+    const { project } = server.config
+    // Root may read everything, unless it gives up that capability.
+    const caps = '-dac_override,-dac_read_search'
+    const limited = ['setpriv', `--bounding-set=${caps}`, `--inh-caps=${caps}`]
+    const [program = '', ...first] = [...(process.getuid?.() === 0 ? limited : []), process.execPath]
+    const env = { ...commandEnv(project), HOME: home, WAYMARK_URL: server.url, WAYMARK_TOKEN: server.token }
+    const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
+    const args = [cli, 'import', '--from', 'claude', '--all', '--project', project]
+    const failure = await promisify(execFile)(program, [...first, ...args], { env }).catch(
+      (error: unknown) => error,
+    )
+    const { stdout, code } = failure as { stdout: string; code: number }
+    expect(stdout).toMatch(/failed {4}session 00000000.*EACCES/)
+    expect(stdout).toContain('Imported 1 claude session; 0 unchanged.')
+    expect(code).toBe(1)
   })
 
   it('are found in the folders of their agents, without following links', async () => {
