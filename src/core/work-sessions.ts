@@ -159,6 +159,7 @@ export const labels = {
   restoredTo: (id: string) => `Restored to ${id}`,
   beforeReset: 'Before reset',
   beforeApproval: 'Before approval',
+  beforeHooks: 'Before commit hooks',
   beforeFork: 'Before fork',
   beforeAdoption: 'Before adoption',
   adopted: (title: string | null) =>

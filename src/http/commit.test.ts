@@ -206,6 +206,27 @@ describe('committing approved files', () => {
       })
     })
 
+    it('[W12] saves the files before a hook can change them, and refuses while a run is active', async () => {
+      await work()
+      put('mine.txt', 'not saved anywhere\n')
+      hook('pre-commit', 'echo formatted > mine.txt')
+      const { run_id } = await server.client.sendMessage(id, { content: '!wait 20' })
+      await expect.poll(async () => (await server.client.queue(id)).active?.run_id).toBe(run_id)
+      await expect(server.client.commit(id, { run_hooks: true })).rejects.toMatchObject({
+        code: 'workspace_busy',
+      })
+      await server.client.stop(id)
+      await expect.poll(async () => (await server.client.queue(id)).active).toBeNull()
+      put('mine.txt', 'saved by the checkpoint\n')
+      await server.client.commit(id, { run_hooks: true })
+      expect(readFileSync(join(project, 'mine.txt'), 'utf8')).toBe('formatted\n')
+      const [saved] = (await server.client.checkpoints(id)).items
+      expect(saved?.label).toBe('Before commit hooks')
+      await server.client.restore(id, { checkpoint_id: saved?.checkpoint_id ?? '' })
+      expect(readFileSync(join(project, 'mine.txt'), 'utf8')).toBe('saved by the checkpoint\n')
+      await ask(server, id, 'goes on')
+    })
+
     it('[W12] commits nothing if the branch is switched while hooks run', async () => {
       await work()
       hook('pre-commit', 'touch started; for n in $(seq 200); do test -e switched && exit 0; sleep 0.1; done')

@@ -42,6 +42,8 @@ export interface FileChanges {
     /** Returns the target; called while the workspace is held. */
     wanted: () => Promise<Wanted>,
   ): Promise<K extends 'reset' ? ResetDone : K extends 'adopt' ? Adopted : Restored>
+  /** Runs other work under the workspace's lock, without a change of its own. */
+  hold<T>(command: WorkCommand, work: () => Promise<T>): Promise<T>
   recover(): Promise<void>
 }
 
@@ -86,17 +88,11 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     { tenant, conversationId, by, idempotency, undoing }: WorkCommand,
     work: (change: WorkChange) => Promise<Done<T>>,
   ): Promise<T> {
-    const release = deps.hold()
-    if (!release)
-      throw new WaymarkError(
-        'workspace_busy',
-        'Files are already being restored here. Try again when that has finished.',
-      )
+    const release = takeHold()
     try {
       await finishPending()
-      const id = randomBytes(8).toString('hex')
       const who = { tenant, conversationId, by, idempotency: idempotency ?? null, undoing }
-      const change: WorkChange = { id, kind, ...who, target: null, paths: null, safety: null }
+      const change = emptyChange(kind, who)
       const earlier = await store.begin(workspaceId, change)
       if (earlier) return earlier.repeated as T
       mark(change)
@@ -105,6 +101,32 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
       await writeRepositoryOrLog(change)
       await filesChanged()
       return answer
+    } finally {
+      release()
+    }
+  }
+
+  function takeHold(): () => void {
+    const release = deps.hold()
+    if (release) return release
+    throw new WaymarkError(
+      'workspace_busy',
+      'Files are already being restored here. Try again when that has finished.',
+    )
+  }
+
+  async function hold<T>({ tenant, conversationId, by }: WorkCommand, work: () => Promise<T>): Promise<T> {
+    const release = takeHold()
+    try {
+      await finishPending()
+      // It is abandoned whatever happens: the kind is never used.
+      const change = emptyChange('approve', { tenant, conversationId, by, idempotency: null })
+      await store.begin(workspaceId, change)
+      try {
+        return await work()
+      } finally {
+        await store.abandon(workspaceId, change)
+      }
     } finally {
       release()
     }
@@ -277,6 +299,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
         // Until here no file was touched, so a failure has nothing to undo.
         return (await restoreFiles(Object.assign(change, planned))) as Done<never>
       }),
+    hold,
     async recover() {
       // Don't lock the workspace when there is nothing to do.
       if (!(await store.pending(workspaceId))) return
@@ -298,4 +321,12 @@ function rescuedFields({ rescued }: RestoreReport): Pick<RestoreReport, 'rescued
 
 function hasSafetyCheckpoint(change: WorkChange): change is Safe {
   return change.target !== null && change.safety !== null
+}
+
+function emptyChange(
+  kind: WorkChange['kind'],
+  who: Pick<WorkChange, 'tenant' | 'conversationId' | 'by' | 'idempotency' | 'undoing'>,
+): WorkChange {
+  const id = randomBytes(8).toString('hex')
+  return { id, kind, ...who, target: null, paths: null, safety: null }
 }

@@ -237,7 +237,10 @@ export function createSessionsByWorkspace(deps: SessionsByWorkspaceDependencies)
         (await sessionsOf(project).session(tenant, conversationId)).approved_checkpoint
       const where = { ...from, approvedState, root, dataDir, path, now: clock.now() }
       // In turn, so that two commits don't take the same approvals, and hooks don't run at the same time.
-      return await commitInTurn(project, () => commitApproved(where, command))
+      const commit = () => commitApproved(where, command)
+      return await commitInTurn(project, () =>
+        command.runHooks && !command.dryRun ? sessionsOf(project).aroundHooks(command, commit) : commit(),
+      )
     },
     async blame({ tenant, conversationId, path }) {
       const place = await workspaceIdOf(tenant, conversationId)

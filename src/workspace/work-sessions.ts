@@ -8,6 +8,7 @@ import {
   nextSession,
   type ResetCommand,
   type RestoreCommand,
+  type WorkCommand,
   type WorkSessions,
   type WorkState,
   workStateOf,
@@ -41,6 +42,8 @@ export interface WorkspaceSessions
     | 'checkpoints'
     | 'edits'
   > {
+  /** Takes a checkpoint, then runs hooks of a commit while no run starts and no other change of files is made. */
+  aroundHooks<T>(command: WorkCommand, work: () => Promise<T>): Promise<T>
   /** The conversation's last checkpoint, or null. */
   tip(tenant: string, id: ConversationId): Promise<string | null>
   /** Merges this checkpoint of another working copy into the files. */
@@ -225,6 +228,15 @@ export function createWorkSessions(deps: WorkSessionsDependencies): WorkspaceSes
     writeRepository,
     tip: async (tenant, id) => (await stateOf(tenant, id)).tip,
     recover: changes.recover,
+    aroundHooks: (command, work) =>
+      changes.hold(command, async () => {
+        const { tenant, conversationId } = command
+        const state = await begun(tenant, conversationId)
+        const { session, tip } = state
+        const { made, frame } = await take(state, { session, label: labels.beforeHooks, parents: [tip] })
+        if (!made.isSame) await appendOutside(tenant, conversationId, frame)
+        return await work()
+      }),
     stop: () => clearTimeout(later),
     beforeMessage: ({ tenant, conversationId, content }) =>
       inOrder(conversationId, async () => {
