@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 // Check the Node version before loading anything else: the database driver crashes on an old Node.
-const NEEDED = [22, 12] as const
+const NEEDED = [22, 14] as const
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
