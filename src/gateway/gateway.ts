@@ -28,7 +28,6 @@ const OUR_HEADERS = 'x-waymark-'
 /** Ids by which agents name their sessions: Codex, Claude Code, opencode. */
 const SESSION_HEADERS = ['session-id', 'session_id', 'x-claude-code-session-id', 'x-session-id']
 const MAX_SESSION_ID = 200
-const CREDENTIAL_HEADERS = ['x-goog-api-key', 'cookie']
 /** A shorter value may be an ordinary word. */
 const MIN_CREDENTIAL = 8
 /** How long a call may wait for the files to be saved. Text never waits. */
@@ -215,7 +214,7 @@ function protocolOf(path: string): ProtocolName | null | undefined {
 }
 
 function credentialsOf({ headers }: IncomingMessage): string[] {
-  const names = Object.keys(headers).filter((name) => CREDENTIAL_HEADERS.includes(name) || isSecretKey(name))
+  const names = Object.keys(headers).filter((name) => name === 'cookie' || isSecretKey(name))
   return names
     .flatMap((name) => headers[name] ?? [])
     .flatMap((value) => [value, value.replace(/^\w+ /, '')])

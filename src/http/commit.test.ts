@@ -539,7 +539,8 @@ describe('committing approved files', () => {
     git('add', '.')
     git('commit', '-q', '-m', 'feature')
     // Git's times have no milliseconds.
-    const nextSecond = () => expect.poll(() => Date.now() % 1000 < 100, { interval: 10 }).toBe(true)
+    const nextSecond = async () =>
+      await expect.poll(() => Date.now() % 1000 < 100, { interval: 10 }).toBe(true)
     await nextSecond()
     await work()
     git('stash', '-q', '--include-untracked')

@@ -369,7 +369,7 @@ describe('sessions of other agents', () => {
     // Root may read everything, unless it gives up that capability.
     const caps = '-dac_override,-dac_read_search'
     const limited = ['setpriv', `--bounding-set=${caps}`, `--inh-caps=${caps}`]
-    const [program = '', ...first] = [...(process.getuid?.() === 0 ? limited : []), process.execPath]
+    const [program, ...first] = [...(process.getuid?.() === 0 ? limited : []), process.execPath]
     const env = { ...commandEnv(project), HOME: home, WAYMARK_URL: server.url, WAYMARK_TOKEN: server.token }
     const cli = fileURLToPath(new URL('../../src/cli/waymark.ts', import.meta.url))
     const args = [cli, 'import', '--from', 'claude', '--all', '--project', project]
