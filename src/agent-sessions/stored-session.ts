@@ -14,7 +14,7 @@ export interface StoredSession {
   entries(): AsyncIterable<SessionEntry>
 }
 
-/** A session that can't be read, for example for want of rights. */
+/** A session that can't be read, for example for lack of permission. */
 export interface UnreadableSession {
   id: string
   problem: string

@@ -60,7 +60,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
       operation.details.paths ??
       (await sessions.changedBetween(tenant, conversationId, before, after ?? before))
     const checkpointId = to === 'before' ? before : (after ?? before)
-    // A path of an operation is a file: what a person has put into a folder of this name since is theirs.
+    // Operations name files. If a folder has taken the place of one, its files stay.
     const occupied = new Set(await sessions.occupied(tenant, conversationId, paths))
     const skipped = [...occupied].map((path) => ({ path, reason: OCCUPIED }))
     const rest = paths.filter((path) => !occupied.has(path))
@@ -137,7 +137,7 @@ export function createUndoRedo(deps: UndoDependencies): UndoRedo {
     return await deletions.deleteConversation({ ...command, conversationId })
   }
 
-  /** Leaves a later approval in effect, by whichever conversation of the workspace. */
+  /** Leaves a later approval in effect, also one by another conversation of the workspace. */
   async function approve(command: Command, { from, to }: { from: string | null | undefined; to: string }) {
     const { tenant, conversationId } = command
     if ((await sessions.approvedState(tenant, conversationId)) !== from) return null

@@ -11,7 +11,7 @@ import { translated } from './workspace-failure.ts'
 
 const SUBJECT = 72
 const MOST_MESSAGES = 20
-/** Earlier commits are not looked for in the branch. */
+/** Only this many recent commits are looked for in the branch. */
 const MOST_COMMITS = 20
 
 type ProposalStore = Pick<WorkStore, 'checkpoints'>
