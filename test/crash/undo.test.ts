@@ -32,6 +32,11 @@ const step = fc.record({
 })
 const kills = fc.array(killedAfter, { maxLength: 6 })
 
+/** A refusal of a message that is deleted, or not deleted, is no operation. */
+function expectGone(error: { code?: string }): void {
+  if (!['message_not_deleted', 'message_not_found'].includes(error.code ?? '')) throw error
+}
+
 describe('undo and redo', () => {
   let project: string
   let server: ServerProcess
@@ -180,9 +185,7 @@ describe('undo and redo', () => {
           const first = (await server.client.operations({ limit: 1 })).items[0]?.operation ?? 0
           const deleted: string[] = []
           for (const one of steps) {
-            await attempt(() => perform(one, deleted), one.killedAfter).catch((error: { code?: string }) => {
-              if (!['message_not_deleted', 'message_not_found'].includes(error.code ?? '')) throw error
-            })
+            await attempt(() => perform(one, deleted), one.killedAfter).catch(expectGone)
           }
           const end = await state()
           const { items } = await server.client.operations({ limit: 100 })
@@ -212,6 +215,47 @@ describe('undo and redo', () => {
         },
       ),
       { numRuns: rounds(4, 100) },
+    )
+  })
+
+  it('never block one another, in whatever order they are undone and redone', {
+    timeout: 3_600_000,
+  }, async () => {
+    const move = fc.record({ what: fc.constantFrom('undo', 'redo'), which: fc.option(fc.nat(10)) })
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 2, maxLength: 6 }),
+        fc.array(move, { maxLength: 8 }),
+        async (steps, moves) => {
+          await begin()
+          const first = (await server.client.operations({ limit: 1 })).items[0]?.operation ?? 0
+          const deleted: string[] = []
+          for (const one of steps) await perform(one, deleted).catch(expectGone)
+          const own = async () => {
+            const { items } = await server.client.operations({ limit: 100 })
+            return items.filter(({ operation }) => operation > first)
+          }
+          const all = await own()
+          for (const { what, which } of moves) {
+            const named = which === null ? undefined : all[which % Math.max(all.length, 1)]
+            const body = named === undefined ? {} : { operation: named.operation }
+            const moving = what === 'undo' ? server.client.undo(body) : server.client.redo(body)
+            await moving.catch((error: { code?: string }) => {
+              if (error.code !== 'nothing_to_undo') throw error
+            })
+          }
+          const left = async (isUndone: boolean) =>
+            (await own()).filter(({ is_undone }) => is_undone !== isUndone).length
+          for (let most = all.length; most > 0 && (await left(true)) > 0; most--) await server.client.undo({})
+          expect(await left(true)).toBe(0)
+          for (let most = all.length; most > 0 && (await left(false)) > 0; most--)
+            await server.client.redo({})
+          expect(await left(false)).toBe(0)
+          for (const { id: other } of (await server.client.listConversations({ limit: 100 })).items)
+            await server.client.deleteConversation(other)
+        },
+      ),
+      { numRuns: rounds(3, 100) },
     )
   })
 
