@@ -225,6 +225,8 @@ export interface WorkChange {
   spared?: { path: string; reason: string }[]
   /** True once the ledger has the safety checkpoint: from then on it is listed, whatever happens to the change. */
   isSafetyListed?: boolean
+  /** True if it is finished after a kill: its answer lacks the files that were changed before. */
+  isResumed?: boolean
   /** The conversation's own approved state before an approval. */
   approvedBefore?: string
   idempotency: Idempotency | null

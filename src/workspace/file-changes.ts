@@ -218,7 +218,7 @@ export function createFileChanges(deps: FileChangesDependencies): FileChanges {
     }
     const done = await restoreFiles(pending)
     try {
-      await store.finish(workspaceId, pending, done)
+      await store.finish(workspaceId, { ...pending, isResumed: true }, done)
       rmSync(markOf(pending), { force: true })
       await writeRepositoryOrLog(pending)
     } catch (error) {

@@ -1,7 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { framesOf } from '../support/runs.ts'
@@ -54,6 +55,18 @@ describe('undo and redo', () => {
   async function restart(): Promise<void> {
     await server.kill()
     server = await startServerProcess(project)
+    await settled()
+  }
+
+  /** Waits until the server has finished, in the background, a change of files that was killed. */
+  async function settled(): Promise<void> {
+    const database = new Database(join(dataIn(project), 'waymark.db'), { readonly: true })
+    const pending = database.prepare('select count(*) as pending from workspaces where change_id is not null')
+    try {
+      await expect.poll(() => pending.get(), { timeout: 30_000, interval: 20 }).toEqual({ pending: 0 })
+    } finally {
+      database.close()
+    }
   }
 
   /** Carries the request out, or kills the server in the middle of it. */
@@ -257,6 +270,32 @@ describe('undo and redo', () => {
       ),
       { numRuns: rounds(3, 100) },
     )
+  })
+
+  it('return the files of a restore that was killed midway and finished by the next start', {
+    timeout: 600_000,
+  }, async () => {
+    await begin()
+    const names = Array.from({ length: 1000 }, (_, n) => `file-${n}.txt`)
+    for (const name of names) writeFileSync(join(project, name), 'before\n')
+    await say('many')
+    const [target] = (await server.client.checkpoints(id)).items
+    for (const name of names) writeFileSync(join(project, name), 'after\n')
+    await say('changed')
+    const files = () => names.map((name) => readFileSync(join(project, name), 'utf8'))
+    for (let round = 0; round < rounds(2, 40); round++) {
+      const restoring = server.client.restore(id, { checkpoint_id: target?.checkpoint_id ?? '' })
+      restoring.catch(() => {})
+      // In the middle of it, as far as that can be hit.
+      while (statSync(join(project, 'file-0.txt'), { throwIfNoEntry: false })?.size !== 'before\n'.length)
+        await setTimeout(1)
+      await restart()
+      expect(new Set(files())).toEqual(new Set(['before\n']))
+      const [finished] = (await server.client.operations({ limit: 1 })).items
+      expect(finished).toMatchObject({ kind: 'files.restored', is_undone: false })
+      await server.client.undo({})
+      expect(new Set(files())).toEqual(new Set(['after\n']))
+    }
   })
 
   it('undo a deletion that an undeletion has already undone', async () => {

@@ -158,14 +158,24 @@ function operationOf(
     const approved_before = approvedBefore ?? change.approvedBefore ?? null
     return { ...operation, details: { approved_before, approved_commit } }
   }
-  const paths = [...(given.restored ?? []), ...(given.deleted ?? [])]
-  if (paths.length === 0 && !undoing) return null
+  const paths = changedPaths(change, given)
+  if (paths?.length === 0 && !undoing) return null
   const details: OperationDetails = {
     safety_checkpoint: safety?.checkpoint_id ?? '',
     new_checkpoint: given.new_checkpoint ?? given.reset_to ?? null,
-    ...(paths.length <= MOST_PATHS ? { paths } : {}),
+    ...(paths !== null && paths.length <= MOST_PATHS ? { paths } : {}),
   }
   return { ...operation, details }
+}
+
+/** The files that a change has changed; null if only a comparison of its checkpoints shows them. */
+function changedPaths(
+  { kind, paths, isResumed }: WorkChange,
+  { restored = [], deleted = [] }: { restored?: string[]; deleted?: string[] },
+): string[] | null {
+  if (!isResumed) return [...restored, ...deleted]
+  // The paths of a restore may name folders.
+  return kind === 'restore' ? null : paths
 }
 
 export function* abandonChange({ db }: Dialect, { workspaceId, change }: Command): Script<void> {
